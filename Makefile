@@ -1,0 +1,36 @@
+# Every target makes .venv first when it is missing or stale. `make help` lists them.
+SHELL := bash
+PYTHON ?= python3
+export PYTHON
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help setup demo test test-slow check bench docs clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: ## make .venv when it is missing or stale
+	@bash scripts/setup-venv.sh
+
+demo: setup ## run the planar push cell with and without the safety stack, verify it, say where to look (RUN_DIR=folder)
+	@$(BIN)/ripieno demo push $(if $(RUN_DIR),--out $(RUN_DIR))
+
+test: setup ## every test that is not marked slow, in parallel (under 15 minutes on two cores)
+	@$(PYTEST) -n 2 --dist worksteal -m "not slow" -q
+
+test-slow: setup ## the tests marked slow: cluster, browser, large files, long evidence runs
+	@$(PYTEST) -m slow -q
+
+check: setup ## lint, format, types, import contracts, docs, doctests, wheels
+	@bash scripts/check.sh
+
+bench: setup ## the speed and safety tables under benchmarks/results (about half an hour on a quiet machine)
+	@bash benchmarks/run-all.sh
+
+docs: setup ## the documentation site, into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+clean: ## remove what the other targets made
+	@rm -rf .venv site dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find packages -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""Chamber: measure how well a robot cooperates with strangers."""
+
+from importlib.metadata import version
+
+__version__ = version("ripieno-concerto")
