@@ -141,13 +141,9 @@ def test_head_on_clearance_to_a_standing_partner_is_gap_minus_stopping_distance(
 def test_velocity_command_plan_is_one_straight_step():
     partners = [(np.array([0.5, 0.0]), np.zeros(2), 0.2, INF, 1.0)]
     dt = 0.1
-    forward = certificate(
-        np.zeros(2), np.zeros(2), np.array([10.0, 0.0]), dt, partners, 10.0, velocity_command=True
-    )
+    forward = certificate(np.zeros(2), np.zeros(2), np.array([10.0, 0.0]), dt, partners, 10.0, velocity_command=True)
     assert forward == pytest.approx(0.5 - 0.1 - 0.2 - 0.1, abs=1e-12)
-    away = certificate(
-        np.zeros(2), np.zeros(2), np.array([-10.0, 0.0]), dt, partners, 10.0, velocity_command=True
-    )
+    away = certificate(np.zeros(2), np.zeros(2), np.array([-10.0, 0.0]), dt, partners, 10.0, velocity_command=True)
     assert away == pytest.approx(0.3, abs=1e-12)
 
 
