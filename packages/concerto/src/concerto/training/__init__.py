@@ -1,0 +1,1 @@
+"""Training of an ego robot beside frozen partners."""
