@@ -1,0 +1,62 @@
+"""How partners read text parameters and observation leaves: once, here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["as_array", "finite_floats", "leaf", "positive_integer"]
+
+
+def leaf(obs: Mapping[str, object], *path: str) -> object | None:
+    """Follow ``path`` through nested mappings; ``None`` when it ends early."""
+    value: object = obs
+    for key in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def as_array(value: object | None) -> NDArray[np.float64] | None:
+    """Give a list, array or tensor (which has ``detach`` and ``cpu``) as float64; ``None`` for anything else."""
+    if hasattr(value, "detach"):
+        value = cast("Any", value).detach().cpu().numpy()
+    if not isinstance(value, (np.ndarray, list, tuple)):
+        return None
+    return np.asarray(cast("Any", value), dtype=np.float64)
+
+
+def finite_floats(name: str, text: str, *, count: int) -> NDArray[np.float64]:
+    """Parse ``count`` comma-separated finite numbers.
+
+    Raises:
+        ValueError: there are more, fewer, or something is no finite number.
+    """
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        raise ValueError(f"{name} must be exactly {count} comma-separated finite floats; got {text!r}")
+    return np.array(numbers)
+
+
+def positive_integer(name: str, text: str | None, *, minimum: int = 1) -> int:
+    """Parse an integer of at least ``minimum``.
+
+    Raises:
+        ValueError: it is absent, no integer, or smaller.
+    """
+    try:
+        number = int(text) if text is not None else 0
+    except ValueError:
+        number = 0
+    if number < minimum:
+        at_least = f" ≥ {minimum}" if minimum > 1 else ""
+        raise ValueError(f"{name} must be a positive int{at_least}; got {text!r}")
+    return number

@@ -1,0 +1,35 @@
+"""The partner of the push task that never yields."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chamber.partners._push import PushPartner, PushView
+from chamber.partners.api import PartnerSpec
+from chamber.partners.registry import register_partner
+
+__all__ = ["StubbornPushPartner"]
+
+
+@register_partner("push_stubborn")
+class StubbornPushPartner(PushPartner):
+    """Goes for one landmark, whoever stands in the way.
+
+    Args:
+        spec: as for every push partner; ``extra["landmark"]`` is the landmark's number, ``"0"`` (default) or ``"1"``.
+
+    Raises:
+        ValueError: the landmark is another one.
+    """
+
+    def __init__(self, spec: PartnerSpec) -> None:
+        super().__init__(spec)
+        landmark = spec.extra.get("landmark", "0")
+        if landmark not in {"0", "1"}:
+            raise ValueError(f"landmark must be 0 or 1; got {landmark!r}")
+        self._landmark = int(landmark)
+
+    def goal(self, view: PushView) -> NDArray[np.float64]:
+        """Give the offset of its landmark."""
+        return view.landmarks[self._landmark]

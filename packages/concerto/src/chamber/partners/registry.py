@@ -1,0 +1,62 @@
+"""Which partners there are, and how a specification becomes one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from chamber.partners.api import FrozenPartner, PartnerSpec
+
+__all__ = ["list_registered", "load_partner", "register_partner"]
+
+_PartnerClass = TypeVar("_PartnerClass", bound=type)
+
+_BUILT_IN: dict[str, str] = {
+    "partner_ablated_zero": "chamber.partners.ablation",
+    "push_cooperative": "chamber.partners.push_cooperative",
+    "push_pursuer": "chamber.partners.push_pursuer",
+    "push_stubborn": "chamber.partners.push_stubborn",
+    "scripted_heuristic": "chamber.partners.heuristic",
+}
+"""Module of every partner that comes with the package; it is imported when the partner is first needed."""
+
+_registered: dict[str, type] = {}
+
+
+def register_partner(class_name: str) -> Callable[[_PartnerClass], _PartnerClass]:
+    """Make a class decorator that registers a partner under ``class_name``.
+
+    Raises:
+        ValueError: the key is taken.
+    """
+
+    def register(cls: _PartnerClass) -> _PartnerClass:
+        reserved_for = _BUILT_IN.get(class_name, cls.__module__)
+        if class_name in _registered or reserved_for != cls.__module__:
+            raise ValueError(f"Partner class '{class_name}' is already registered")
+        _registered[class_name] = cls
+        return cls
+
+    return register
+
+
+def load_partner(spec: PartnerSpec) -> FrozenPartner:
+    """Build a fresh partner, in any process, whether or not its module was imported before.
+
+    Raises:
+        KeyError: no partner of this key; the message lists those there are.
+        ValueError: the partner refuses its parameters.
+    """
+    key = spec.class_name
+    if key not in _registered and key in _BUILT_IN:
+        importlib.import_module(_BUILT_IN[key])
+    if key not in _registered:
+        known = ", ".join(list_registered()) or "<none>"
+        raise KeyError(f"Unknown partner class '{key}'; known: {known}")
+    return cast("Callable[[PartnerSpec], FrozenPartner]", _registered[key])(spec)
+
+
+def list_registered() -> list[str]:
+    """Give the sorted keys of all partners that :func:`load_partner` can build."""
+    return sorted(_registered.keys() | _BUILT_IN.keys())
