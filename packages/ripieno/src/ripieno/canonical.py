@@ -1,0 +1,307 @@
+"""One JSON text per value, its hash, and strict parsing.
+
+Every hash of JSON in the project is taken here, over the bytes of one of the named `Profile`s. The default
+profile, `CANONICAL`, is what new formats use. Its bytes equal those of RFC 8785 (JSON Canonicalization
+Scheme) as long as a value stays in the subset that `ripieno.run` produces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, cast
+
+import orjson
+
+from ripieno.errors import InputError
+
+__all__ = [
+    "ASCII",
+    "ASCII_FLOATS",
+    "CANONICAL",
+    "INDENTED",
+    "INDENTED_LINE",
+    "INDENTED_UNICODE_LINE",
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "PROFILES",
+    "SPACED",
+    "Profile",
+    "canonical_json",
+    "content_hash",
+    "parse_canonical",
+    "strict_loads",
+]
+
+MAX_DEPTH = 100
+"""Deepest nesting of arrays and objects that is written or read."""
+MAX_BYTES = 64 * 2**20
+"""Longest JSON text that is read unless the caller says otherwise."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One way to write JSON, so that equal values give equal bytes. No profile writes NaN or Infinity.
+
+    Attributes:
+        name: how documents call it.
+        item_separator: between members.
+        key_separator: between a key and its value.
+        ensure_ascii: escape everything above U+007F.
+        indent: spaces per level; ``None`` writes one line.
+        trailing_newline: end with a line feed, which the hash covers too.
+        numbers_as_floats: write every number except booleans as a float (``10`` as ``10.0``).
+    """
+
+    name: str
+    item_separator: str = ","
+    key_separator: str = ":"
+    ensure_ascii: bool = False
+    indent: int | None = None
+    trailing_newline: bool = False
+    numbers_as_floats: bool = False
+
+    def dumps(self, value: object) -> bytes:
+        """Write a JSON value (dicts with string keys, lists, tuples, strings, numbers, booleans, None).
+
+        Raises:
+            InputError: the value holds something that JSON cannot say; the message names the place.
+        """
+        _refuse_what_json_cannot_say(value, "$", MAX_DEPTH)
+        text = json.dumps(
+            _with_float_numbers(value) if self.numbers_as_floats else value,
+            sort_keys=True,
+            separators=(self.item_separator, self.key_separator),
+            ensure_ascii=self.ensure_ascii,
+            indent=self.indent,
+            allow_nan=False,
+        )
+        return text.encode() + (b"\n" if self.trailing_newline else b"")
+
+    def hash(self, value: object) -> str:
+        """Give the lowercase hex SHA-256 of `dumps`."""
+        return hashlib.sha256(self.dumps(value)).hexdigest()
+
+
+CANONICAL = Profile("canonical")
+ASCII = Profile("ascii", ensure_ascii=True)
+ASCII_FLOATS = Profile("ascii-floats", ensure_ascii=True, numbers_as_floats=True)
+INDENTED = Profile("indented", key_separator=": ", ensure_ascii=True, indent=2)
+INDENTED_LINE = Profile("indented-line", key_separator=": ", ensure_ascii=True, indent=2, trailing_newline=True)
+INDENTED_UNICODE_LINE = Profile("indented-unicode-line", key_separator=": ", indent=2, trailing_newline=True)
+SPACED = Profile("spaced", item_separator=", ", key_separator=": ", ensure_ascii=True)
+
+PROFILES: Mapping[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        CANONICAL,  # new formats; input-lab records; phase rule `H_u`
+        ASCII,  # phase rule `H`
+        ASCII_FLOATS,  # phase rule `H_t`
+        INDENTED,  # the three-table safety report
+        INDENTED_LINE,  # partners.json, admission reports, meta-transfer packages
+        INDENTED_UNICODE_LINE,  # input-lab provider receipts
+        SPACED,  # partner parameters
+    )
+}
+
+
+def canonical_json(value: object) -> bytes:
+    """Write a JSON value as its one canonical text.
+
+    Keys sorted by code point, separators ``,`` and ``:``, UTF-8 unescaped, numbers as Python writes them.
+
+    Raises:
+        InputError: the value holds something that JSON cannot say; the message names the place.
+
+    Example:
+        >>> canonical_json({"b": "é", "a": [1, 2.0, True, None]}).decode()
+        '{"a":[1,2.0,true,null],"b":"é"}'
+    """
+    if _orjson_is_exact(value):
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:  # lone surrogates: let the slow path name the place
+            pass
+    return CANONICAL.dumps(value)
+
+
+def content_hash(value: object) -> str:
+    """Give the lowercase hex SHA-256 of `canonical_json`.
+
+    Example:
+        >>> content_hash({"b": "é", "a": [1, 2.0, True, None]})
+        '0177cc367861df7c11009c4b54fdd9948ba35efe620a08517e5efca753bc8baf'
+    """
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def _orjson_is_exact(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Tell whether a container is one for which orjson writes the same bytes as the standard library.
+
+    Both write the shortest digits that read back as the same float; between 1e-4 and 1e16 both write them
+    without an exponent. Both sort keys by code point (UTF-8 keeps that order). Everything else, such as NaN
+    (which orjson writes as null), subclasses and huge integers, is left to the standard library.
+    """
+    kind = type(value)
+    if kind is dict:
+        mapping = cast("dict[object, object]", value)
+        items = mapping.values()
+        if any([type(key) is not str for key in mapping]):  # noqa: C419 - a list is faster than a generator
+            return False
+    elif kind is list or kind is tuple:
+        items = cast("Sequence[object]", value)
+    else:
+        return False
+    for item in items:  # scalars are judged here, not in a call of their own: this loop is the hot path
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is float:
+            exact = 1e-4 <= abs(cast("float", item)) < 1e16 or item == 0.0
+        elif kind is int:
+            exact = -(2**63) <= cast("int", item) < 2**63
+        else:
+            exact = depth > 1 and _orjson_is_exact(item, depth - 1)
+        if not exact:
+            return False
+    return True
+
+
+def _refuse_what_json_cannot_say(value: object, place: str, depth: int) -> None:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{place} holds a lone surrogate, which UTF-8 cannot say: {value!r}") from error
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{place} is {value!r}; JSON has finite numbers only")
+    elif isinstance(value, dict | list | tuple):
+        if depth == 0:
+            raise InputError(f"{place[:60]}... is nested more than {MAX_DEPTH} levels deep")
+        if isinstance(value, dict):
+            for key, item in cast("dict[object, object]", value).items():
+                if not isinstance(key, str):
+                    raise InputError(f"{place} has the key {key!r}; JSON keys are strings")
+                _refuse_what_json_cannot_say(key, f"a key of {place}", 0)
+                _refuse_what_json_cannot_say(item, f"{place}.{key}", depth - 1)
+        else:
+            for index, item in enumerate(cast("Sequence[object]", value)):
+                _refuse_what_json_cannot_say(item, f"{place}[{index}]", depth - 1)
+    elif not (value is None or isinstance(value, int)):
+        raise InputError(f"{place} is of type {type(value).__name__}, which JSON cannot say")
+
+
+def _with_float_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_float_numbers(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_with_float_numbers(item) for item in cast("Sequence[Any]", value)]
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+# --- strict parsing -----------------------------------------------------------------------------------------
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def strict_loads(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """Read one JSON value and refuse everything that two readers could understand differently.
+
+    Args:
+        data: UTF-8 bytes or text.
+        max_bytes: longest accepted text, in bytes of UTF-8.
+        max_depth: deepest accepted nesting of arrays and objects.
+
+    Returns:
+        Dicts, lists, strings, integers, floats, booleans and None.
+
+    Raises:
+        InputError: not JSON, bad UTF-8, duplicate keys, NaN or Infinity (also as an overflowing number),
+            lone surrogates, bytes after the value, too long or too deep.
+    """
+    raw = data if isinstance(data, bytes) else _encoded(data)
+    if len(raw) > max_bytes:
+        raise InputError(f"JSON text is {len(raw)} bytes long, at most {max_bytes} are read")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"JSON text is not UTF-8: byte {error.start} is wrong") from error
+    if text.count("[") + text.count("{") > max_depth:
+        _refuse_depth(text, max_depth)
+    try:
+        value = json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite_float
+        )
+    except InputError:
+        raise
+    except ValueError as error:  # JSONDecodeError, or an integer with more digits than Python reads
+        raise InputError(f"not JSON: {error}") from error
+    if _SURROGATE_ESCAPE.search(text):
+        _refuse_what_json_cannot_say(value, "$", max_depth)
+    return value
+
+
+def parse_canonical(data: bytes, *, max_bytes: int = MAX_BYTES) -> Any:
+    """Read a value whose text must be exactly its `canonical_json`.
+
+    Raises:
+        InputError: as `strict_loads`, or the text is not the canonical one; names the first differing byte.
+    """
+    if len(data) <= max_bytes:
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass  # the strict parser says what is wrong
+        else:
+            # Equal bytes mean that nothing was lost on the way: no duplicate key, no other spelling.
+            if _orjson_is_exact(value) and orjson.dumps(value, option=orjson.OPT_SORT_KEYS) == data:
+                return value
+    value = strict_loads(data, max_bytes=max_bytes)
+    expected = canonical_json(value)
+    if expected != data:
+        pairs = enumerate(zip(expected, data, strict=False))
+        byte = next((i for i, (a, b) in pairs if a != b), min(len(expected), len(data)))
+        raise InputError(f"not in canonical form: byte {byte} differs")
+    return value
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"JSON text holds a lone surrogate at character {error.start}") from error
+
+
+def _refuse_depth(text: str, max_depth: int) -> None:
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > max_depth:
+            raise InputError(f"JSON text is nested more than {max_depth} levels deep")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        duplicate = next(key for key, _ in pairs if key in seen or seen.add(key))
+        raise InputError(f"JSON object has the key {duplicate!r} twice")
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InputError(f"JSON has no {name}")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise InputError(f"JSON number {text[:40]} is too large for a double")
+    return number

@@ -1,0 +1,352 @@
+"""Append-only logs in which every line vouches for the one before.
+
+A chain is a file of JSON lines. Each line is the canonical JSON of one of
+
+    {"hash": H, "payload": {...}, "previous": P, "sequence": N}       a record
+    {"hash": H, "closing": {...}, "previous": P, "sequence": N}       the last line of a closed chain
+
+where ``hash`` is the SHA-256 of the canonical JSON of the other members, ``previous`` the hash of the line
+before (for line 0 a genesis hash that the owner chooses) and ``sequence`` counts from 0. Any change, removal or
+reordering of lines breaks the chain at a line that can be named. What a chain alone cannot show is that its
+end was cut off before it was closed, or that somebody rewrote it from some line on: pin the hash of the last
+line elsewhere (a run folder does so in ``run.json``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+from ripieno.canonical import canonical_json, content_hash, parse_canonical
+from ripieno.errors import InputError, IntegrityError, RipienoError, StorageError
+from ripieno.files import open_regular, sync_directory
+
+__all__ = [
+    "GENESIS",
+    "ChainBroken",
+    "ChainReport",
+    "ChainWriter",
+    "Entry",
+    "FsyncPolicy",
+    "verify_chain",
+    "walk_chain",
+]
+
+FsyncPolicy = Literal["always", "batch", "never"]
+
+GENESIS = "0" * 64
+"""What line 0 names as its predecessor unless the owner binds the chain to something."""
+BATCH_LINES = 32
+"""With the policy ``batch``, lines between two calls of fsync."""
+MAX_LINE_BYTES = 16 * 2**20
+"""Longest line, so that a reader needs bounded memory."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a chain.
+
+    Attributes:
+        sequence: line number, from 0.
+        payload: what was recorded.
+        hash: SHA-256 that the next line names as its predecessor.
+        closing: whether this is the closing record.
+    """
+
+    sequence: int
+    payload: Mapping[str, Any]
+    hash: str
+    closing: bool = False
+
+
+class ChainBroken(IntegrityError):  # noqa: N818 - it names what was found
+    """A line of a chain does not hold.
+
+    Attributes:
+        line: number of the first bad line, from 1, as editors count.
+        start: offset of its first byte.
+        end: offset after its last byte.
+        reason: what is wrong with it.
+    """
+
+    def __init__(self, line: int, start: int, end: int, reason: str) -> None:
+        super().__init__(f"line {line} (bytes {start} to {end}): {reason}")
+        self.line, self.start, self.end, self.reason = line, start, end, reason
+
+
+@dataclass(frozen=True)
+class ChainReport:
+    """What a whole chain amounts to.
+
+    Attributes:
+        entries: number of lines that hold, the closing record included.
+        head: hash of the last one (the genesis hash of an empty chain).
+        closing: content of the closing record, or ``None`` when the chain is still open.
+        size: bytes in the file.
+        torn_bytes: bytes after the last whole line: a write that was interrupted. They are no evidence.
+    """
+
+    entries: int
+    head: str
+    closing: Mapping[str, Any] | None
+    size: int
+    torn_bytes: int
+
+
+class ChainWriter:
+    """Write a chain; each line is handed to the operating system before `append` returns.
+
+    A line that was acknowledged survives the death of this process; with ``fsync="always"`` also that of the
+    machine, with ``"batch"`` all but the last 31 lines do, with ``"never"`` the operating system decides.
+    """
+
+    def __init__(self, path: Path | str, fsync: FsyncPolicy = "batch", *, genesis: str = GENESIS) -> None:
+        """Create the file, which must not exist.
+
+        Raises:
+            InputError: unknown policy.
+            FileExistsError: the file exists.
+        """
+        if fsync not in ("always", "batch", "never"):
+            raise InputError(f"fsync must be 'always', 'batch' or 'never', got {fsync!r}")
+        self.path = Path(path)
+        self._fsync: FsyncPolicy = fsync
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND
+        self._descriptor: int | None = os.open(self.path, flags, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        sync_directory(self.path.parent)
+        self._unsynced = 0
+        # Replaced as one object, so that an interrupt sees the state before a line or after it.
+        self._end = _End(sequence=0, head=genesis, offset=0)
+
+    @classmethod
+    def resume(cls, path: Path | str, fsync: FsyncPolicy = "batch", *, genesis: str = GENESIS) -> Self:
+        """Verify an open chain, drop a torn last line, and continue behind it.
+
+        Raises:
+            IntegrityError: the chain does not hold, or is closed.
+            InputError: another writer has it open.
+            OSError: it cannot be opened.
+        """
+        writer = cls.__new__(cls)
+        writer.path = Path(path)
+        writer._fsync = fsync
+        writer._unsynced = 0
+        writer._descriptor = os.open(writer.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_APPEND)
+        try:
+            fcntl.flock(writer._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            report = verify_chain(path, genesis=genesis)
+        except BlockingIOError as error:
+            writer._release()
+            raise InputError(f"{path} is open in another writer") from error
+        except BaseException:
+            writer._release()
+            raise
+        if report.closing is not None:
+            writer._release()
+            raise IntegrityError(f"{path} is closed; nothing can be added")
+        writer._end = _End(report.entries, report.head, report.size - report.torn_bytes)
+        return writer
+
+    @property
+    def sequence(self) -> int:
+        """Number of the next line, which is how many lines there are."""
+        return self._end.sequence
+
+    @property
+    def head(self) -> str:
+        """Hash of the last line."""
+        return self._end.head
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        return self._end.offset
+
+    def append(self, payload: Mapping[str, Any]) -> Entry:
+        """Add one line.
+
+        Raises:
+            InputError: JSON cannot say the payload, or the line would be too long; nothing was written.
+            StorageError: the file system refused the line; the chain is as before.
+            RipienoError: the chain is closed.
+        """
+        return self._write("payload", payload)
+
+    def close(self, payload: Mapping[str, Any] | None = None) -> Entry:
+        """Add the closing record, make everything durable and let go of the file.
+
+        Raises:
+            As `append`.
+        """
+        entry = self._write("closing", payload or {})
+        self.sync()
+        self._release()
+        return entry
+
+    def abandon(self) -> None:
+        """Let go of the file without a closing record."""
+        self._release()
+
+    def sync(self) -> None:
+        """Make every line durable.
+
+        Raises:
+            StorageError: the file system refused.
+        """
+        try:
+            os.fsync(self._open())
+        except OSError as error:
+            raise StorageError(f"cannot make {self.path} durable: {error.strerror}") from error
+        self._unsynced = 0
+
+    def _write(self, member: Literal["payload", "closing"], payload: Mapping[str, Any]) -> Entry:
+        descriptor = self._open()
+        end = self._end
+        body = {member: dict(payload), "previous": end.head, "sequence": end.sequence}
+        digest = content_hash(body)
+        line = canonical_json({**body, "hash": digest}) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise InputError(f"a line of {self.path.name} holds at most {MAX_LINE_BYTES} bytes, got {len(line)}")
+        try:
+            # An append that failed or was interrupted half-way was never acknowledged: drop what it left.
+            if os.fstat(descriptor).st_size != end.offset:
+                os.ftruncate(descriptor, end.offset)
+            rest = memoryview(line)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            self._unsynced += 1
+            if self._fsync == "always" or (self._fsync == "batch" and self._unsynced >= BATCH_LINES):
+                self.sync()
+        except OSError as error:
+            self._cut_back(descriptor, end.offset)
+            raise StorageError(f"cannot write to {self.path}: {error.strerror}") from error
+        except StorageError:
+            self._cut_back(descriptor, end.offset)
+            raise
+        self._end = _End(end.sequence + 1, digest, end.offset + len(line))
+        return Entry(end.sequence, payload, digest, closing=member == "closing")
+
+    def _cut_back(self, descriptor: int, offset: int) -> None:
+        """Drop half a line; should that fail as well, a verifier still sees that it is half a line."""
+        try:
+            os.ftruncate(descriptor, offset)
+        except OSError:
+            return
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            raise RipienoError(f"{self.path} is closed; nothing can be added")
+        return self._descriptor
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class _End:
+    sequence: int
+    head: str
+    offset: int
+
+
+def verify_chain(
+    path: Path | str, *, genesis: str = GENESIS, visit: Callable[[Entry], None] | None = None
+) -> ChainReport:
+    """Check every line of a chain, in memory that does not grow with its length.
+
+    Args:
+        path: the chain.
+        genesis: what line 0 must name as its predecessor.
+        visit: called with every entry that holds, in order.
+
+    Raises:
+        ChainBroken: names the first line that does not hold.
+        IntegrityError: the path is no regular file.
+        OSError: it cannot be read.
+    """
+    walk = walk_chain(path, genesis=genesis)
+    while True:
+        try:
+            entry = next(walk)
+        except StopIteration as stop:
+            return stop.value
+        if visit is not None:
+            visit(entry)
+
+
+def walk_chain(path: Path | str, *, genesis: str | None = GENESIS) -> Generator[Entry, None, ChainReport]:
+    """Give the entries of a chain one by one, each checked; the generator returns the `ChainReport`.
+
+    Args:
+        path: the chain.
+        genesis: what line 0 must name as its predecessor; ``None`` takes what it names.
+
+    Raises:
+        As `verify_chain`.
+    """
+    sequence, head, offset, torn = 0, genesis, 0, 0
+    closing: Mapping[str, Any] | None = None
+    with open_regular(path) as raw, io.BufferedReader(raw, 2**17) as stream:
+        while line := stream.readline(MAX_LINE_BYTES + 1):
+            end = offset + len(line)
+            try:
+                entry = _check_line(line, sequence, head, is_closed=closing is not None)
+            except (InputError, IntegrityError) as error:
+                raise ChainBroken(sequence + 1, offset, end, str(error)) from error
+            if entry is None:
+                torn = len(line)
+                break
+            yield entry
+            sequence, head, offset = sequence + 1, entry.hash, end
+            closing = entry.payload if entry.closing else None
+    return ChainReport(sequence, head or GENESIS, closing, offset + torn, torn)
+
+
+def _check_line(line: bytes, sequence: int, previous: str | None, *, is_closed: bool) -> Entry | None:
+    """Check one line; ``None`` stands for the half line of a write that was interrupted."""
+    if is_closed:
+        raise IntegrityError("nothing may follow the closing record")
+    if len(line) > MAX_LINE_BYTES:
+        raise IntegrityError(f"longer than {MAX_LINE_BYTES} bytes")
+    if not line.endswith(b"\n"):
+        _require_torn(line)
+        return None
+    value = parse_canonical(line[:-1])
+    keys = set(cast("dict[str, Any]", value)) if isinstance(value, dict) else set[str]()
+    member = "closing" if "closing" in keys else "payload"
+    if keys != {"hash", member, "previous", "sequence"} or not isinstance(value[member], dict):
+        raise IntegrityError("not a record of a chain")
+    if type(value["sequence"]) is not int or value["sequence"] != sequence:
+        raise IntegrityError(f"sequence is {value['sequence']!r:.40}, expected {sequence}")
+    if previous is not None and value["previous"] != previous:
+        raise IntegrityError(f"previous is {value['previous']!r:.80}, expected {previous}")
+    digest = content_hash({key: item for key, item in value.items() if key != "hash"})
+    if value["hash"] != digest:
+        raise IntegrityError(f"hash is {value['hash']!r:.80}, the content gives {digest}")
+    return Entry(sequence, value[member], digest, closing=member == "closing")
+
+
+def _require_torn(fragment: bytes) -> None:
+    """Tell half a line from a changed one: half a line starts like a line and does not go on after its end.
+
+    Zero bytes at the end are what some file systems leave after a power failure.
+    """
+    text = fragment.rstrip(b"\0")
+    starts = (b'{"hash":"', b'{"closing":{')
+    if not any(text.startswith(start) or start.startswith(text) for start in starts):
+        raise IntegrityError("neither a line nor the beginning of one")
+    try:
+        _, end = json.JSONDecoder().raw_decode(text.decode(errors="replace"))
+    except ValueError:
+        return
+    if end < len(text.decode(errors="replace")):
+        raise IntegrityError("bytes follow the record")

@@ -1,0 +1,192 @@
+"""Files that are written once and whole, read without following links, and listed with their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+import stat
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ripieno.errors import InputError, IntegrityError
+
+__all__ = [
+    "FileRecord",
+    "create_only",
+    "inventory",
+    "list_tree",
+    "open_regular",
+    "require_private_root",
+    "sha256_file",
+    "sync_directory",
+    "write_atomic",
+]
+
+CHUNK_BYTES = 2**20
+
+
+@dataclass(frozen=True, order=True)
+class FileRecord:
+    """One file below a root: POSIX path relative to the root, size in bytes, SHA-256 (lowercase hex)."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@contextmanager
+def open_regular(path: Path | str) -> Generator[io.FileIO]:
+    """Open a regular file for reading; never follows a link in the last place and never waits on a FIFO.
+
+    Raises:
+        IntegrityError: the path is a link, a directory or a special file.
+        OSError: it cannot be opened.
+    """
+    # The entry is looked at before and after opening: opening a device can already do something.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise IntegrityError(f"{path} is not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with io.FileIO(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise IntegrityError(f"{path} is not a regular file")
+        yield stream
+
+
+def sha256_file(path: Path | str) -> str:
+    """Give the lowercase hex SHA-256 of a regular file, read in chunks.
+
+    Raises:
+        IntegrityError: the path is a link, a directory or a special file.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def create_only(path: Path | str, data: bytes) -> None:
+    """Write a file that must not exist yet, mode 0600, durable when the call returns.
+
+    Raises:
+        FileExistsError: something (a dangling link too) has that name.
+        OSError: the write failed; the file was removed again.
+    """
+    path = Path(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        with io.FileIO(descriptor, "wb") as stream:
+            write_all(stream, data)
+            os.fsync(descriptor)
+        sync_directory(path.parent)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def write_all(stream: io.FileIO, data: bytes) -> None:
+    """Write all bytes to an unbuffered stream, which may take them in parts."""
+    view = memoryview(data)
+    while view:
+        view = view[stream.write(view) :]
+
+
+def write_atomic(path: Path | str, data: bytes, *, temporary_name: str | None = None) -> None:
+    """Replace a file as a whole: a reader, or a crash at any moment, sees the old bytes or the new ones.
+
+    Args:
+        path: the file, which need not exist.
+        data: its new content.
+        temporary_name: name of the temporary file in the same directory; a random one by default.
+
+    Raises:
+        OSError: the write failed; the old file is untouched.
+    """
+    path = Path(path)
+    temporary = path.with_name(temporary_name or f".{path.name}.{secrets.token_hex(8)}.tmp")
+    create_only(temporary, data)
+    try:
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def require_private_root(path: Path | str) -> Path:
+    """Check that nobody else can read or change what lies below a directory.
+
+    Raises:
+        InputError: not absolute, not a directory, a link on the way, another owner, or group or others
+            have any permission.
+    """
+    path = Path(path)
+    if not path.is_absolute() or ".." in path.parts:
+        raise InputError(f"{path} must be an absolute path without '..'")
+    for step in (*reversed(path.parents), path):
+        try:
+            status = step.lstat()
+        except OSError as error:
+            raise InputError(f"{path} must be an existing directory: {error.strerror} at {step}") from error
+        if not stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path} must be a directory without links on the way, {step} is something else")
+    status = path.lstat()
+    if status.st_uid != os.getuid():
+        raise InputError(f"{path} must belong to you (user {os.getuid()}), it belongs to user {status.st_uid}")
+    if status.st_mode & 0o077:
+        mode = stat.S_IMODE(status.st_mode)
+        raise InputError(f"{path} must be closed to group and others (mode 700), its mode is {mode:o}")
+    return path
+
+
+def list_tree(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Give every entry below a directory, links not followed, as sorted relative POSIX path and status.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
+    pending = [""]
+    while pending:
+        directory = pending.pop()
+        with os.scandir(root / directory) as entries:
+            names = sorted(entry.name for entry in entries)
+        folders: list[str] = []
+        for name in names:
+            relative = f"{directory}/{name}" if directory else name
+            status = (root / relative).lstat()
+            if stat.S_ISDIR(status.st_mode):
+                folders.append(relative)
+            yield relative, status
+        pending.extend(reversed(folders))
+
+
+def inventory(root: Path | str) -> tuple[FileRecord, ...]:
+    """List every file below a directory with size and hash, sorted by path.
+
+    Raises:
+        InputError: the root is no directory.
+        IntegrityError: a link or a special file lies below it.
+        OSError: something cannot be read.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        raise InputError(f"{root} must be an existing directory")
+    records: list[FileRecord] = []
+    for relative, status in list_tree(root):
+        if stat.S_ISREG(status.st_mode):
+            records.append(FileRecord(relative, status.st_size, sha256_file(root / relative)))
+        elif not stat.S_ISDIR(status.st_mode):
+            raise IntegrityError(f"{root / relative} is a link or a special file; only plain files count")
+    return tuple(sorted(records))
