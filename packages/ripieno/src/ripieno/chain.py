@@ -169,6 +169,11 @@ class ChainWriter:
         """Bytes of all lines."""
         return self._end.offset
 
+    @property
+    def closing(self) -> Mapping[str, Any] | None:
+        """Content of the closing record, or ``None`` while the chain is open."""
+        return self._end.closing
+
     def append(self, payload: Mapping[str, Any]) -> Entry:
         """Add one line.
 
@@ -186,7 +191,6 @@ class ChainWriter:
             As `append`.
         """
         entry = self._write("closing", payload or {})
-        self.sync()
         self._release()
         return entry
 
@@ -222,7 +226,7 @@ class ChainWriter:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             self._unsynced += 1
-            if self._fsync == "always" or (self._fsync == "batch" and self._unsynced >= BATCH_LINES):
+            if self._is_sync_due(closing=member == "closing"):
                 self.sync()
         except OSError as error:
             self._cut_back(descriptor, end.offset)
@@ -230,8 +234,13 @@ class ChainWriter:
         except StorageError:
             self._cut_back(descriptor, end.offset)
             raise
-        self._end = _End(end.sequence + 1, digest, end.offset + len(line))
-        return Entry(end.sequence, payload, digest, closing=member == "closing")
+        entry = Entry(end.sequence, payload, digest, closing=member == "closing")
+        closing = payload if entry.closing else None
+        self._end = _End(end.sequence + 1, digest, end.offset + len(line), closing)
+        return entry
+
+    def _is_sync_due(self, *, closing: bool) -> bool:
+        return closing or self._fsync == "always" or (self._fsync == "batch" and self._unsynced >= BATCH_LINES)
 
     def _cut_back(self, descriptor: int, offset: int) -> None:
         """Drop half a line; should that fail as well, a verifier still sees that it is half a line."""
@@ -241,7 +250,7 @@ class ChainWriter:
             return
 
     def _open(self) -> int:
-        if self._descriptor is None:
+        if self._descriptor is None or self._end.closing is not None:
             raise RipienoError(f"{self.path} is closed; nothing can be added")
         return self._descriptor
 
@@ -256,6 +265,7 @@ class _End:
     sequence: int
     head: str
     offset: int
+    closing: Mapping[str, Any] | None = None
 
 
 def verify_chain(
