@@ -1,0 +1,140 @@
+r"""The braking-distance barrier of one pair and the constraint rows of many pairs, compiled.
+
+Two spheres i and j with centres p, velocities v and radii r that can brake along their line of centres with up to
+alpha together stay apart while the barrier h is not negative (Wang, Ames & Egerstedt 2017, eqs. 5-7, with the linear
+class-K function gamma h and the row divided by the distance). With dp = p_i - p_j, dv = v_i - v_j, d = |dp|,
+n = dp/d, c = n.dv, the gap e = d - r_i - r_j and the tangential term w = (dv.dv - c^2)/d:
+
+    h = sqrt(2 alpha e) + c,        hdot = (alpha / sqrt(2 alpha e)) c + w + n.(a_i - a_j)
+
+and the condition hdot + gamma h + lambda >= 0 is the row -n.a_i + n.a_j <= R. The scalar filter and the batched one
+both call the functions below, so their rows are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from concerto.safety.api import FloatArray
+
+__all__ = ["COINCIDENT_DISTANCE", "constraint_rows", "pair_barrier"]
+
+COINCIDENT_DISTANCE = 1e-9
+"""Centres closer than this, m, have no direction: +x is taken."""
+_COINCIDENT_RIGHT_HAND_SIDE = -1e3
+_APPROACH_SPEED_FLOOR = 1e-3
+"""Floor of sqrt(2 alpha e), m/s: keeps alpha / sqrt(2 alpha e) finite at contact."""
+
+
+@njit(cache=True)
+def pair_barrier(
+    position_i: FloatArray,
+    velocity_i: FloatArray,
+    position_j: FloatArray,
+    velocity_j: FloatArray,
+    safety_distance: float,
+    alpha: float,
+    gamma: float,
+    slack: float,
+    normal: FloatArray,
+) -> tuple[float, float]:
+    """Give the barrier h (m/s) and the right-hand side R (m/s^2) of one pair; write n into ``normal``.
+
+    Cases: centres that coincide get h = -D and a right-hand side no robot can meet; overlapping spheres get h = c,
+    whatever their depth; spheres apart get the formulas of the module.
+    """
+    squared_distance = 0.0
+    squared_speed = 0.0
+    for k in range(normal.shape[0]):
+        dp = position_i[k] - position_j[k]
+        dv = velocity_i[k] - velocity_j[k]
+        normal[k] = dp
+        squared_distance += dp * dp
+        squared_speed += dv * dv
+    distance = math.sqrt(squared_distance)
+    if distance < COINCIDENT_DISTANCE:
+        normal[:] = 0.0
+        normal[0] = 1.0
+        return -safety_distance, _COINCIDENT_RIGHT_HAND_SIDE + slack
+    closing = 0.0
+    for k in range(normal.shape[0]):
+        normal[k] /= distance
+        closing += normal[k] * (velocity_i[k] - velocity_j[k])
+    tangential = (squared_speed - closing * closing) / distance
+    gap = distance - safety_distance
+    if gap <= 0.0:
+        return closing, tangential + gamma * closing + slack
+    approach_speed = max(math.sqrt(2.0 * alpha * gap), _APPROACH_SPEED_FLOOR)
+    h = approach_speed + closing
+    return h, (alpha / approach_speed) * closing + tangential + gamma * h + slack
+
+
+@njit(cache=True)
+def constraint_rows(
+    positions: FloatArray,
+    velocities: FloatArray,
+    radii: FloatArray,
+    capacities: FloatArray,
+    jacobians: FloatArray,
+    drifts: FloatArray,
+    slots: NDArray[np.int64],
+    action_dims: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+    slacks: FloatArray,
+    gamma: float,
+    n_actions: int,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Give barrier values, rows and right-hand sides of all pairs in the space of the stacked actions.
+
+    The acceleration of body k is ``jacobians[k] @ u[slots[k] : slots[k] + action_dims[k]] + drifts[k]``; a body whose
+    action is not decided here has ``action_dims[k] == 0``, and its drift is its forecast acceleration.
+
+    Args:
+        positions: centres, m, shape ``(n, d)``.
+        velocities: velocities, m/s, shape ``(n, d)``.
+        radii: radii, m, shape ``(n,)``.
+        capacities: braking each body contributes to its pairs, m/s^2, shape ``(n,)``.
+        jacobians: accelerations per unit action, shape ``(n, d, m)``; columns beyond the body's own are ignored.
+        drifts: accelerations at zero action, m/s^2, shape ``(n, d)``.
+        slots: first component of each body in the stacked action, shape ``(n,)``.
+        action_dims: number of components of each body, shape ``(n,)``.
+        pairs: body indices i, j of every row, shape ``(p, 2)``.
+        slacks: lambda of every row, m/s^2, shape ``(p,)``.
+        gamma: rate of the barrier, 1/s.
+        n_actions: length of the stacked action.
+
+    Returns:
+        ``h`` with shape ``(p,)``, ``A`` with shape ``(p, n_actions)`` and ``b`` with shape ``(p,)``: ``A u <= b``.
+    """
+    n_rows = pairs.shape[0]
+    dim = positions.shape[1]
+    h = np.empty(n_rows)
+    rows = np.zeros((n_rows, n_actions))
+    right = np.empty(n_rows)
+    normal = np.empty(dim)
+    for row in range(n_rows):
+        i = pairs[row, 0]
+        j = pairs[row, 1]
+        h[row], bound = pair_barrier(
+            positions[i],
+            velocities[i],
+            positions[j],
+            velocities[j],
+            float(radii[i] + radii[j]),
+            float(capacities[i] + capacities[j]),
+            gamma,
+            slacks[row],
+            normal,
+        )
+        for k in range(dim):
+            for column in range(action_dims[i]):
+                rows[row, slots[i] + column] -= normal[k] * jacobians[i, k, column]
+            for column in range(action_dims[j]):
+                rows[row, slots[j] + column] += normal[k] * jacobians[j, k, column]
+            bound += normal[k] * (drifts[i, k] - drifts[j, k])
+        right[row] = bound
+    return h, rows, right
