@@ -148,6 +148,7 @@ def stays_clear(
     limit: float,
     component_limit: float,
     control_period: float,
+    rest_speed: float,
     partner_position: Array,
     partner_velocity: Array,
     contact_distance: float,
@@ -158,9 +159,9 @@ def stays_clear(
 
     The manoeuvre has at most three stretches of constant acceleration: ``first_acceleration`` for
     ``first_duration`` (zero for braking at once), whole control periods of braking at the limit, and one last, weaker
-    period that ends at rest. The ego is clear at time t when it is outside one of the two balls (radii enlarged by
-    ``contact_distance``) that hold every motion of the partner: centre p + v t with radius a t^2/2, and centre p with
-    radius s t.
+    period that ends at rest, unless no more than ``rest_speed`` is left. The ego is clear at time t when it is outside
+    one of the two balls (radii enlarged by ``contact_distance``) that hold every motion of the partner: centre p + v t
+    with radius a t^2/2, and centre p with radius s t.
     """
     dim = position.size
     p = position.copy()
@@ -175,9 +176,10 @@ def stays_clear(
         strength = braking_strength(at_brake, limit, component_limit)
         accelerations[1] = -(strength / speed) * at_brake
         durations[1] = math.floor(speed / (strength * control_period)) * control_period
-        left = max(0.0, speed - strength * durations[1])
-        accelerations[2] = -(left / (speed * control_period)) * at_brake
-        durations[2] = control_period
+        left = speed - strength * durations[1]
+        if left > rest_speed:
+            accelerations[2] = -(left / (speed * control_period)) * at_brake
+            durations[2] = control_period
 
     by_acceleration = np.empty(DEGREE + 1)
     by_speed = np.empty(DEGREE + 1)

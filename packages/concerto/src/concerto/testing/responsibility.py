@@ -147,7 +147,7 @@ class Tolerances:
             second cannot be in contact by the first. A nanometre is far above the rounding of doubles at distances up
             to 1 km (1e-13 m), and far below anything a robot can measure.
         rest_speed: at rest is slower than this, m/s; within a control period a robot this slow moves less than the
-            wavelength of light. An action sent in single precision leaves about 1e-7 of the speed after braking.
+            wavelength of light. Braking with actions sent in single precision leaves less than that.
         braking_fraction: the ego brakes at its limit when its acceleration differs from limit braking by at most this
             share of the limit. Above single precision (6e-8), and far below what a weaker brake could gain from it.
         declared_fraction: a partner breaks its declaration when it exceeds it by more than this share. Accelerations
@@ -334,7 +334,7 @@ def can_still_stop(
     radii: float,
     declared: DeclaredMotion,
     first_acceleration: FloatArray | None = None,
-    tolerance_m: float = DEFAULT_TOLERANCES.distance_m,
+    tolerances: Tolerances = DEFAULT_TOLERANCES,
 ) -> bool:
     """Tell whether the ego, braking at its limit, is at rest before the worst declared motion of a partner meets it.
 
@@ -348,7 +348,7 @@ def can_still_stop(
         radii: sum of the two radii, m.
         declared: the worst motion of the partner.
         first_acceleration: when given, the ego first applies it for one control period and brakes after that.
-        tolerance_m: depth of overlap that is no contact, m.
+        tolerances: what counts as contact and as rest.
     """
     return _worst_case.stays_clear(
         np.asarray(position, dtype=np.float64),
@@ -358,9 +358,10 @@ def can_still_stop(
         braking_limit.acceleration,
         braking_limit.component,
         control_period,
+        tolerances.rest_speed,
         np.asarray(partner_position, dtype=np.float64),
         np.asarray(partner_velocity, dtype=np.float64),
-        max(0.0, radii - tolerance_m),
+        max(0.0, radii - tolerances.distance_m),
         declared.max_acceleration,
         declared.max_speed,
     )
@@ -448,7 +449,7 @@ def _could_stop(recording: Recording, uid: str, period: int, *, after_acting: bo
         radii=recording.ego_radius + partner.radius,
         declared=partner.declared,
         first_acceleration=recording.ego_accelerations[period] if after_acting else None,
-        tolerance_m=recording.tolerances.distance_m,
+        tolerances=recording.tolerances,
     )
 
 
