@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._push import PushPartner, PushView
+from chamber._planar import PlanarView
+from chamber.partners._push import PushPartner
 from chamber.partners.registry import register_partner
 
 __all__ = ["CooperativePushPartner"]
@@ -15,7 +16,7 @@ __all__ = ["CooperativePushPartner"]
 class CooperativePushPartner(PushPartner):
     """Covers the landmark that the other robot does not take: the one farther from the other robot."""
 
-    def goal(self, view: PushView) -> NDArray[np.float64]:
+    def goal(self, view: PlanarView) -> NDArray[np.float64]:
         """Give the offset of that landmark."""
         distances = np.linalg.norm(view.landmarks - view.other, axis=1)
         return view.landmarks[1 - int(np.argmin(distances))]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._push import PushPartner, PushView
+from chamber._planar import PlanarView
+from chamber.partners._push import PushPartner
 from chamber.partners.registry import register_partner
 
 __all__ = ["PursuingPushPartner"]
@@ -15,6 +16,6 @@ __all__ = ["PursuingPushPartner"]
 class PursuingPushPartner(PushPartner):
     """Drives at the other robot."""
 
-    def goal(self, view: PushView) -> NDArray[np.float64]:
+    def goal(self, view: PlanarView) -> NDArray[np.float64]:
         """Give the offset of the other robot."""
         return view.other

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._push import PushPartner, PushView
+from chamber._planar import PlanarView
+from chamber.partners._push import PushPartner
 from chamber.partners.api import PartnerSpec
 from chamber.partners.registry import register_partner
 
@@ -30,6 +31,6 @@ class StubbornPushPartner(PushPartner):
             raise ValueError(f"landmark must be 0 or 1; got {landmark!r}")
         self._landmark = int(landmark)
 
-    def goal(self, view: PushView) -> NDArray[np.float64]:
+    def goal(self, view: PlanarView) -> NDArray[np.float64]:
         """Give the offset of its landmark."""
         return view.landmarks[self._landmark]

@@ -1,0 +1,103 @@
+"""Runs a cell into a run folder: every episode as one event, then everything that follows from the events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chamber.cell.analysis import compare_pairs, group, verdicts
+from chamber.cell.config import Cell
+from chamber.cell.episode import CellRunner, start_states
+from chamber.cell.record import CELL_EVENT, EPISODE_EVENT, CellRecord, read_cell_record
+from chamber.cell.tables import three_tables
+from concerto.safety.reporting import emit_three_tables
+from ripieno.run import RunWriter, read_manifest
+
+__all__ = ["RunResult", "run_cell"]
+
+Page = Callable[[CellRecord], str]
+Progress = Callable[[str], None]
+
+
+class RunResult:
+    """A finished run: its record and the digest that pins the whole folder."""
+
+    def __init__(self, record: CellRecord, digest: str) -> None:
+        self.record = record
+        self.digest = digest
+
+
+def run_cell(
+    cell: Cell,
+    folder: Path,
+    *,
+    cell_text: str,
+    pages: Mapping[str, Page] | None = None,
+    progress: Progress = lambda _: None,
+) -> RunResult:
+    """Run every episode of a cell and write the run folder.
+
+    Besides the run's own ``run.json`` and ``events.jsonl`` the folder holds ``cell.yaml`` as it was given,
+    ``episodes.json``, ``three_tables.json``, ``three_tables.md`` and the pages. All of them are computed from the
+    event log after it was written.
+
+    Args:
+        cell: what to run.
+        folder: must not exist.
+        cell_text: the text that the cell was read from.
+        pages: functions that make further files of the record, by file name.
+        progress: called with a few words before each episode and each file.
+
+    Raises:
+        InputError: the folder cannot be made, or the cell cannot be run; nothing is left behind then.
+    """
+    starts = start_states(cell)
+    runners = [(entry, CellRunner(cell, entry)) for entry in cell.partners]
+    config = cell.model_dump(mode="json")
+    with RunWriter(folder, system="chamber", kind="cell", config=config, seeds={"root_seed": cell.root_seed}) as run:
+        run.artifact("cell.yaml", cell_text)
+        run.event(CELL_EVENT, cell=config, config_sha256=read_manifest(folder)["config_sha256"])
+        for entry, runner in runners:
+            for condition in cell.conditions:
+                for index, start in enumerate(starts):
+                    progress(f"{entry.label}, {condition.words}")
+                    trace = runner.run(condition, episode_idx=index, initial_state_seed=start)
+                    run.event(EPISODE_EVENT, **trace.to_event())
+        record = read_cell_record(folder)
+        progress("episode table")
+        run.artifact("episodes.json", _episode_table(record))
+        _store_three_tables(run, record)
+        for name, page in (pages or {}).items():
+            progress(name)
+            run.artifact(name, page(record))
+        return RunResult(record, run.finish(summary=_summary(record)))
+
+
+def _episode_table(record: CellRecord) -> str:
+    rows = [outcome.result().model_dump(mode="json") for outcome in record.outcomes]
+    return "[\n" + ",\n".join(json.dumps(row, sort_keys=True) for row in rows) + "\n]\n"
+
+
+def _store_three_tables(run: RunWriter, record: CellRecord) -> None:
+    with TemporaryDirectory() as scratch:
+        for path in emit_three_tables(out_dir=Path(scratch), report=three_tables(record.cell, record.outcomes)):
+            run.artifact(path.name, path)
+
+
+def _summary(record: CellRecord) -> dict[str, object]:
+    cell, outcomes = record.cell, record.outcomes
+    return {
+        "groups": {
+            f"{partner or 'all'}, {condition.words}": asdict(group(outcomes, condition, partner))
+            for partner in [*(entry.label for entry in cell.partners), None]
+            for condition in cell.conditions
+        },
+        "paired_reward": [asdict(comparison) for comparison in compare_pairs(cell, outcomes)],
+        "verdicts": [
+            {"claim": verdict.rule.claim, "value": verdict.value, "holds": verdict.holds}
+            for verdict in verdicts(cell, outcomes)
+        ],
+    }
