@@ -18,7 +18,6 @@ Example:
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -146,7 +145,7 @@ def simulate(encounter: Encounter, controller: Controller) -> Run:
             partner_positions, partner_velocities = motions[partner.uid]
             states[partner.uid] = AgentSnapshot(partner_positions[k], partner_velocities[k], partner.radius)
         action, source = controller(encounter.nominal_action(position, velocity), states)
-        if action.shape != (dim,) or not math.isfinite(float(action.sum())):
+        if action.shape != (dim,) or not np.isfinite(action).all():
             raise ValueError(f"the action must be a finite vector of length {dim}, got {action} at period {k}")
         sources.append(source)
         actions[k] = action
