@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -43,15 +44,17 @@ class RayEngine:
         address: str | None,
     ) -> None:
         self._ray = ray = _import_ray()
+        environment = dict.fromkeys(thread_limits(1), "1")  # a task has one core, so its libraries get one thread
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             where = address or os.environ.get("RAY_ADDRESS") or "local"
-            local = {"num_cpus": slots, "include_dashboard": False} if where == "local" else {}
-            ray.init(address=where, log_to_driver=False, logging_level="warning", **local)
+            local: dict[str, Any] = {}
+            if where == "local":
+                local = {"num_cpus": slots, "include_dashboard": False}
+                environment["PYTHONPATH"] = os.pathsep.join(sys.path)  # what is importable here is importable there
+            ray.init(address=where, log_to_driver=False, logging_level="error", **local)
         self.slots = slots or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        # One core per task: as many workers on a node as it has cores, so one thread each.
-        one_thread = {"env_vars": dict.fromkeys(thread_limits(1), "1")}
-        self._task = ray.remote(num_cpus=1, max_retries=0, runtime_env=one_thread)(_run)
+        self._task = ray.remote(num_cpus=1, max_retries=0, runtime_env={"env_vars": environment})(_run)
         self._function = ray.put(function)
         self._cells = cells
         self._running: list[_Task] = []
@@ -68,11 +71,12 @@ class RayEngine:
         self._running.remove(task)
         try:
             return self._ray.get(task.reference)
-        except self._ray.exceptions.RayTaskError as error:  # the value could not be carried home
-            status, text = CellStatus.FAILED, str(error.cause).strip()
+        except self._ray.exceptions.RayTaskError as error:  # the input or the value could not be carried
+            status, details = CellStatus.FAILED, str(error.cause)
         except self._ray.exceptions.RayError as error:
-            status, text = CellStatus.DIED, f"the Ray worker died: {str(error).strip().splitlines()[0]}"
-        return Attempt(task.index, status, None, text, time.perf_counter() - task.started)
+            status, details = CellStatus.DIED, str(error)
+        reason = details.strip().splitlines()[0]
+        return Attempt(task.index, status, None, reason, time.perf_counter() - task.started, details)
 
     def close(self) -> None:
         """Cancel what still runs and disconnect, unless the connection was there before."""
