@@ -87,14 +87,14 @@ def stopping_distance(speed: float, *, braking_limit: float, dt: float) -> float
     return speed * full_time - 0.5 * braking_limit * full_time**2 + 0.5 * rest * dt
 
 
-@njit(cache=True)
-def _full_braking_steps(speed: float, braking_limit: float, dt: float) -> tuple[int, float]:
+@njit(cache=True, error_model="numpy")
+def _full_braking_steps(speed: float, braking_limit: float, dt: float) -> tuple[float, float]:
     """Number of whole control steps of braking at the limit, and the speed that is left after them."""
-    n_full = math.floor(speed / (braking_limit * dt) + 1e-12)
+    n_full = np.floor(speed / (braking_limit * dt) + 1e-12)
     return n_full, max(speed - n_full * braking_limit * dt, 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _smallest_chord_clearance(q0: FloatArray, q1: FloatArray, r0: float, r1: float) -> float:
     """Minimum over s in [0, 1] of |q0 + (q1 - q0) s| - (r0 + (r1 - r0) s): convex, so in closed form."""
     a = b = c = 0.0
@@ -113,7 +113,7 @@ def _smallest_chord_clearance(q0: FloatArray, q1: FloatArray, r0: float, r1: flo
     return smallest
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def braking_limit_along(
     direction: FloatArray,
     action_from_accel: FloatArray,
@@ -132,7 +132,7 @@ def braking_limit_along(
     return max(limit, 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _segment_clearance(
     position: FloatArray,
     velocity: FloatArray,
@@ -150,7 +150,10 @@ def _segment_clearance(
     dim = position.shape[0]
     accel_norm = math.sqrt(np.sum(acceleration * acceleration))
     tolerance = max(_CHORD_TOLERANCE * np.min(distances), 1e-6)
-    pieces = min(max(math.ceil(duration * math.sqrt(accel_norm / (8.0 * tolerance))), 1), _MAX_PIECES)
+    wanted_pieces = duration * math.sqrt(accel_norm / (8.0 * tolerance))
+    if not wanted_pieces < math.inf:
+        return -math.inf  # beyond the range of float64: nothing can be certified
+    pieces = int(min(max(np.ceil(wanted_pieces), 1.0), _MAX_PIECES))
     h = duration / pieces
     deviation = accel_norm * h * h / 8.0
     ego0 = position.copy()
@@ -179,12 +182,14 @@ def _segment_clearance(
                 r0 = distances[i] + max_speeds[i] * t0
                 r1 = distances[i] + max_speeds[i] * t1
                 clear = max(clear, _smallest_chord_clearance(q0, q1, r0, r1))
+            if math.isnan(clear):
+                return -math.inf
             worst = min(worst, clear - deviation)
         ego0[:] = ego1
     return worst
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def plan_clearance(
     position: FloatArray,
     velocity: FloatArray,

@@ -1,0 +1,333 @@
+"""One decision of the safety stack, compiled: project, certify, or brake.
+
+The order of the questions:
+
+1. Does the nominal action satisfy every barrier row and the box? Then it is the candidate, bit for bit.
+2. Otherwise: which action nearest to it does? The candidate is the projection; without one, the largest push along
+   the violated rows.
+3. Would the ego, after the candidate, still drive into a partner within ``tau_brake`` at constant velocities? Then
+   brake.
+4. Is the stopping plan of the candidate certified (`concerto.safety.stopping`)? Then apply it. Otherwise apply the
+   certified mix of candidate and braking that is nearest to the candidate, or brake.
+
+Every number that cannot be used (overflow of finite but absurd input) leads to braking.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from concerto.safety._active_set import project_onto_rows
+from concerto.safety._barrier import pair_barrier
+from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
+from concerto.safety.api import FloatArray
+from concerto.safety.stopping import braking_limit_along, plan_clearance
+
+__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "all_finite", "decide", "is_state", "update_slacks"]
+
+PASS_THROUGH, QP, BRAKING, FALLBACK = 0, 1, 2, 3
+
+_MIX_HALVINGS = 5
+"""Steps of the search between braking and the candidate: the mix is at most 1/32 away from the best one."""
+
+
+@njit(cache=True)
+def all_finite(values: FloatArray) -> bool:
+    """Whether no value is NaN or infinite."""
+    return bool(np.all(np.isfinite(values)))
+
+
+@njit(cache=True)
+def is_state(
+    nominal: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray,
+    radii: FloatArray,
+    forecast: FloatArray,
+) -> bool:
+    """Whether all values are finite and no radius is negative."""
+    for radius in radii:
+        if not 0.0 <= radius < math.inf:
+            return False
+    return all_finite(nominal) and all_finite(positions) and all_finite(velocities) and all_finite(forecast)
+
+
+@njit(cache=True, error_model="numpy")
+def update_slacks(
+    slacks: FloatArray,
+    normals: FloatArray,
+    velocities_before: FloatArray,
+    velocities_now: FloatArray,
+    forecast_accelerations: FloatArray,
+    dt: float,
+    target: float,
+    eta: float,
+    bound: float,
+    losses: FloatArray,
+) -> None:
+    """Update every slack in place: lambda += eta (target - loss), kept within +-bound.
+
+    The loss is the signed bounded score of Huriot & Sibai (2025): ``arctan(r)/pi`` of the difference r between the
+    constraint value that was imposed, slack included, and the one under the partner's true motion. Everything else of
+    the two values is equal, so ``r = lambda + n.(a_true - a_forecast)``: positive when the forecast was too kind.
+    """
+    for i in range(slacks.shape[0]):
+        r = slacks[i]
+        for k in range(normals.shape[1]):
+            true_acceleration = (velocities_now[i + 1, k] - velocities_before[i + 1, k]) / dt
+            r += normals[i, k] * (true_acceleration - forecast_accelerations[i, k])
+        losses[i] = math.atan(r) / math.pi if not math.isnan(r) else 0.5
+        slacks[i] = min(max(slacks[i] + eta * (target - losses[i]), -bound), bound)
+
+
+@njit(cache=True, error_model="numpy")
+def decide(
+    nominal: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray,
+    radii: FloatArray,
+    capacity: float,
+    partner_braking: FloatArray,
+    jacobian: FloatArray,
+    drift: FloatArray,
+    action_from_accel: FloatArray,
+    action_offset: FloatArray,
+    forecast: FloatArray,
+    slacks: FloatArray,
+    gamma: float,
+    action_limit: float,
+    dt: float,
+    max_accelerations: FloatArray,
+    max_speeds: FloatArray,
+    tau_brake: float,
+    velocity_command: bool,
+    action: FloatArray,
+    filtered: FloatArray,
+    barriers: FloatArray,
+    normals: FloatArray,
+    partner_accelerations: FloatArray,
+) -> tuple[int, float]:
+    """Choose the ego's action for one control step.
+
+    Args:
+        nominal: wanted action, shape ``(m,)``.
+        positions: ego first, then the n partners, m, shape ``(n + 1, d)``.
+        velocities: the same order, m/s, shape ``(n + 1, d)``.
+        radii: the same order, m, shape ``(n + 1,)``.
+        capacity: largest Cartesian acceleration of the ego, m/s^2.
+        partner_braking: braking that each partner is counted on for, m/s^2, shape ``(n,)``.
+        jacobian: ego acceleration per unit action, shape ``(d, m)``.
+        drift: ego acceleration at zero action, shape ``(d,)``.
+        action_from_accel: action per unit acceleration, shape ``(m, d)``.
+        action_offset: action of zero acceleration, shape ``(m,)``.
+        forecast: velocities of the partners one control period ahead, m/s, shape ``(n, d)``.
+        slacks: lambda per partner, m/s^2, shape ``(n,)``.
+        gamma: rate of the barrier, 1/s.
+        action_limit: largest absolute value of an action component.
+        dt: control period, s.
+        max_accelerations: declared bounds of the partners, m/s^2, shape ``(n,)``.
+        max_speeds: declared bounds of the partners, m/s, shape ``(n,)``.
+        tau_brake: time to collision below which the ego brakes, s.
+        velocity_command: see `plan_clearance`.
+        action: output, the action to apply, shape ``(m,)``.
+        filtered: output, the candidate before any braking, shape ``(m,)``.
+        barriers: output, barrier values, m/s, shape ``(n,)``.
+        normals: output, unit vectors from each partner to the ego, shape ``(n, d)``.
+        partner_accelerations: output, those that the forecast implies, m/s^2, shape ``(n, d)``.
+
+    Returns:
+        The source code of the action and the clearance of its stopping plan, m.
+    """
+    n, dim = normals.shape
+    n_actions = nominal.shape[0]
+    rows = np.zeros((n, n_actions))
+    right = np.empty(n)
+    distances = np.empty(n)
+    for i in range(n):
+        distances[i] = radii[0] + radii[i + 1]
+        alpha = capacity + partner_braking[i]
+        barriers[i], right[i] = pair_barrier(
+            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distances[i], alpha, gamma, slacks[i],
+            normals[i],
+        )  # fmt: skip
+        for k in range(dim):
+            partner_accelerations[i, k] = (forecast[i, k] - velocities[i + 1, k]) / dt
+            right[i] += normals[i, k] * (drift[k] - partner_accelerations[i, k])
+            for column in range(n_actions):
+                rows[i, column] -= normals[i, k] * jacobian[k, column]
+
+    brake = _braking_action(
+        velocities[0], action_from_accel, action_offset, capacity, action_limit, dt, velocity_command
+    )
+    if all_finite(rows) and all_finite(right):
+        source = _filter(nominal, rows, right, action_limit, filtered)
+    else:
+        source = FALLBACK
+        filtered[:] = brake
+    if not all_finite(filtered):
+        filtered[:] = brake
+
+    partners_p = positions[1:]
+    partners_v = velocities[1:]
+    action[:] = filtered
+    accel = _acceleration(jacobian, action, drift)
+    clearance = -math.inf
+    if not _drives_into_somebody(positions, velocities, accel, distances, tau_brake, dt):
+        clearance = plan_clearance(
+            positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations, max_speeds,
+            action_from_accel, action_offset, capacity, action_limit, velocity_command,
+        )  # fmt: skip
+        if clearance >= 0.0:
+            return source, clearance
+        share, step = 0.0, 1.0
+        for _ in range(_MIX_HALVINGS):
+            step *= 0.5
+            action[:] = brake + (share + step) * (filtered - brake)
+            accel = _acceleration(jacobian, action, drift)
+            clearance = plan_clearance(
+                positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations,
+                max_speeds, action_from_accel, action_offset, capacity, action_limit, velocity_command,
+            )  # fmt: skip
+            if clearance >= 0.0:
+                share += step
+        action[:] = brake + share * (filtered - brake)
+    else:
+        action[:] = brake
+    accel = _acceleration(jacobian, action, drift)
+    clearance = plan_clearance(
+        positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations, max_speeds,
+        action_from_accel, action_offset, capacity, action_limit, velocity_command,
+    )  # fmt: skip
+    return (FALLBACK if source == FALLBACK else BRAKING), clearance
+
+
+@njit(cache=True, error_model="numpy")
+def _acceleration(jacobian: FloatArray, action: FloatArray, drift: FloatArray) -> FloatArray:
+    """Give ``J u + a0``."""
+    accel = drift.copy()
+    for k in range(accel.shape[0]):
+        for column in range(action.shape[0]):
+            accel[k] += jacobian[k, column] * action[column]
+    return accel
+
+
+@njit(cache=True, error_model="numpy")
+def _filter(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit: float, out: FloatArray) -> int:
+    """Give the nearest action that satisfies the rows and the box, or the push along the violated rows."""
+    n_rows, n_actions = rows.shape
+    upper = np.full(n_actions, action_limit)
+    lower = -upper
+    out[:] = nominal
+    if nominal_is_feasible(nominal, rows, right, lower, upper):
+        return PASS_THROUGH
+    for k in range(n_actions):
+        out[k] = min(max(nominal[k], lower[k]), upper[k])
+    if n_rows == 0:
+        return QP
+    if n_rows == 1:
+        status = project_onto_row(nominal, rows[0], right[0], lower, upper, out)
+    else:
+        multipliers = np.empty(n_rows + 2 * n_actions)
+        norms = np.empty(n_rows)
+        floats = np.empty((2 * n_actions + 5, n_actions + 1))
+        integers = np.empty(n_actions + 1 + n_rows + 2 * n_actions, dtype=np.int64)
+        status = project_onto_rows(nominal, rows, right, lower, upper, out, multipliers, norms, floats, integers)
+    if status == OPTIMAL:
+        for k in range(n_actions):
+            out[k] = min(max(out[k], lower[k]), upper[k])
+        return QP
+    _push(nominal, rows, right, action_limit, out)
+    return FALLBACK
+
+
+@njit(cache=True, error_model="numpy")
+def _push(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit: float, out: FloatArray) -> None:
+    """Write the largest action along the sum of the violated rows, each scaled to unit length."""
+    n_rows, n_actions = rows.shape
+    out[:] = 0.0
+    for i in range(n_rows):
+        value = -right[i]
+        squares = 0.0
+        for k in range(n_actions):
+            value += rows[i, k] * min(max(nominal[k], -action_limit), action_limit)
+            squares += rows[i, k] * rows[i, k]
+        if value > 0.0 and squares > 0.0:
+            for k in range(n_actions):
+                out[k] -= rows[i, k] / math.sqrt(squares)
+    largest = 0.0
+    for k in range(n_actions):
+        largest = max(largest, abs(out[k]))
+    scale = action_limit / largest if largest > 1e-9 else 0.0
+    for k in range(n_actions):
+        out[k] *= scale
+
+
+@njit(cache=True, error_model="numpy")
+def _braking_action(
+    velocity: FloatArray,
+    action_from_accel: FloatArray,
+    action_offset: FloatArray,
+    capacity: float,
+    action_limit: float,
+    dt: float,
+    velocity_command: bool,
+) -> FloatArray:
+    """Give the action that brakes along -v at the limit, and no harder than to rest within the step."""
+    n_actions, dim = action_from_accel.shape
+    action = np.zeros(n_actions)
+    if velocity_command:
+        return action
+    largest = 0.0
+    for k in range(dim):
+        largest = max(largest, abs(velocity[k]))
+    direction = np.zeros(dim)
+    deceleration = 0.0
+    if largest > 0.0:
+        squares = 0.0
+        for k in range(dim):  # scaled first: the square of a huge or tiny speed has no float64
+            direction[k] = velocity[k] / largest
+            squares += direction[k] * direction[k]
+        norm = math.sqrt(squares)
+        for k in range(dim):
+            direction[k] /= norm
+        limit = braking_limit_along(direction, action_from_accel, action_offset, capacity, action_limit)
+        deceleration = min(limit, largest * norm / dt)
+    for a in range(n_actions):
+        action[a] = action_offset[a]
+        for k in range(dim):
+            action[a] -= deceleration * action_from_accel[a, k] * direction[k]
+        action[a] = min(max(action[a], -action_limit), action_limit)
+    return action
+
+
+@njit(cache=True, error_model="numpy")
+def _drives_into_somebody(
+    positions: FloatArray, velocities: FloatArray, accel: FloatArray, distances: FloatArray, tau: float, dt: float
+) -> bool:
+    """Whether the ego, at its velocity after the step, approaches a partner it would touch within ``tau``.
+
+    Needs no declared bound. A partner that runs into an ego which rests or moves away is no reason to brake.
+    """
+    dim = positions.shape[1]
+    for i in range(1, positions.shape[0]):
+        a = b = c = own = 0.0
+        for k in range(dim):
+            dp = positions[0, k] - positions[i, k]
+            after = velocities[0, k] + accel[k] * dt
+            dv = after - velocities[i, k]
+            a += dv * dv
+            b += dp * dv
+            c += dp * dp
+            own += dp * after
+        c -= distances[i - 1] * distances[i - 1]
+        if own >= 0.0 or b >= 0.0:
+            continue
+        if c <= 0.0:
+            return True
+        discriminant = b * b - a * c
+        if discriminant >= 0.0 and c <= tau * (-b + math.sqrt(discriminant)):  # first root c / (-b + sqrt(disc))
+            return True
+    return False

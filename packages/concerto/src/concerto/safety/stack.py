@@ -1,0 +1,455 @@
+"""`SafetyStack`: one call per control step that always answers and says where the answer came from.
+
+It composes the layers of the package, each of which can also be used alone: input checks, the braking-distance
+barrier and its projection (`concerto.safety.cbf_qp`), the conformal slack (`concerto.safety.conformal`),
+time-to-collision braking, and on top of all of them the stopping certificate (`concerto.safety.stopping`), which
+makes safety a property of the answer and not of the tuning: whatever the slack, the forecast and the projection say,
+no action is applied after which the ego could not stop before the worst declared motion of every partner.
+
+Example:
+    An ego that wants to drive on towards a standing partner is slowed down.
+
+    >>> import numpy as np
+    >>> from concerto.safety import AgentSnapshot, Bounds, DoubleIntegratorControlModel
+    >>> stack = SafetyStack(
+    ...     ego_uid="ego",
+    ...     control_models={"ego": DoubleIntegratorControlModel("ego", 2)},
+    ...     bounds=Bounds(1.0, 1.0, 10.0, 0.0, 50.0),
+    ...     dt=0.05,
+    ...     partner_motion=PartnerMotionBound(max_acceleration=0.0),
+    ... )
+    >>> states = {
+    ...     "ego": AgentSnapshot(np.array([0.0, 0.0]), np.array([1.0, 0.0]), 0.25),
+    ...     "box": AgentSnapshot(np.array([1.0, 0.0]), np.array([0.0, 0.0]), 0.25),
+    ... }
+    >>> step = stack.step(np.array([1.0, 0.0]), states)
+    >>> step.source, step.action.round(6)
+    (<SafetySource.BRAKING: 'braking'>, array([-1.,  0.]))
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from concerto.safety._decide import (
+    BRAKING,
+    FALLBACK,
+    PASS_THROUGH,
+    QP,
+    all_finite,
+    decide,
+    is_state,
+    update_slacks,
+)
+from concerto.safety.api import (
+    DEFAULT_EPSILON,
+    DEFAULT_ETA,
+    DEFAULT_WARMUP_STEPS,
+    AgentControlModel,
+    AgentSnapshot,
+    Bounds,
+    DoubleIntegratorControlModel,
+    FloatArray,
+    LambdaDict,
+    SafetyState,
+    VelocityCommandControlModel,
+    canonical_pair_key,
+)
+from concerto.safety.stopping import PartnerMotionBound
+
+__all__ = ["SafetySource", "SafetyStack", "StackStep"]
+
+
+class SafetySource(StrEnum):
+    """Where an action came from."""
+
+    PASS_THROUGH = "pass_through"  # noqa: S105 - no password
+    """The nominal action, bit for bit: it satisfied every row and its stopping plan was certified."""
+    QP = "qp"
+    """The nearest action to the nominal one that satisfies every barrier row and the box."""
+    BRAKING = "braking"
+    """Braking along -v, or the certified mix of braking and the projected action."""
+    FALLBACK = "fallback"
+    """No action satisfied every row: a certified push along the violated rows, or braking along -v."""
+
+
+_SOURCE_OF_CODE = {
+    PASS_THROUGH: SafetySource.PASS_THROUGH,
+    QP: SafetySource.QP,
+    BRAKING: SafetySource.BRAKING,
+    FALLBACK: SafetySource.FALLBACK,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class StackStep:
+    """The answer of one control step. Arrays are fresh float64 arrays of the shape of an action.
+
+    Attributes:
+        action: the action to apply; finite and inside the box.
+        nominal_action: what was asked for.
+        filtered_action: the answer before braking: the nominal action, its projection, or the push.
+        source: where `action` came from.
+        barrier_values: h per ego pair, m/s; negative is a violation.
+        lambda_: slack per ego pair that was used, m/s^2.
+        prediction_loss: conformal loss per ego pair of the step before, in (-1/2, 1/2); None at the first step.
+        stopping_margin_m: smallest clearance of the stopping plan of `action` from every partner's worst declared
+            motion, m; negative when not even braking is certified, ``inf`` without partners.
+        fallback_fired: the action did not come from the quadratic program: source `BRAKING` or `FALLBACK`.
+        solve_ms: wall time of the decision, ms.
+    """
+
+    action: FloatArray
+    nominal_action: FloatArray
+    filtered_action: FloatArray
+    source: SafetySource
+    barrier_values: LambdaDict
+    lambda_: LambdaDict
+    prediction_loss: LambdaDict | None
+    stopping_margin_m: float
+    fallback_fired: bool
+    solve_ms: float
+
+    def to_info(self) -> dict[str, object]:
+        """Give the step as values that JSON can hold; pairs become ``"a|b"``, an infinite margin becomes None."""
+
+        def by_text(values: LambdaDict) -> dict[str, float]:
+            return {f"{a}|{b}": value for (a, b), value in values.items()}
+
+        return {
+            "action": self.action.tolist(),
+            "nominal_action": self.nominal_action.tolist(),
+            "filtered_action": self.filtered_action.tolist(),
+            "source": self.source.value,
+            "barrier_values": by_text(self.barrier_values),
+            "lambda": by_text(self.lambda_),
+            "prediction_loss": None if self.prediction_loss is None else by_text(self.prediction_loss),
+            "stopping_margin_m": self.stopping_margin_m if math.isfinite(self.stopping_margin_m) else None,
+            "fallback_fired": self.fallback_fired,
+            "solve_ms": self.solve_ms,
+        }
+
+
+class SafetyStack:
+    """The safety layer of one ego beside any number of partners.
+
+    The guarantee, for an ego that moves as its control model says: if the ego could stop at the first step, every
+    partner stays within its `PartnerMotionBound`, and the returned actions are applied, then the ego is at rest in
+    every contact. It does not depend on the slack, the forecasts, ``cbf_gamma`` or ``tau_brake``.
+
+    Args:
+        ego_uid: the robot whose actions are decided.
+        control_models: how actions move robots; only the ego's is needed. A partner's is used when
+            ``partner_braking_fraction > 0``, for its capacity.
+        bounds: box of the action and acceleration capacity.
+        dt: control period, s.
+        partner_motion: worst motion of every partner, or one per uid. Default: accelerations up to the ego's own
+            capacity, because partners of the ego's own kind are the common case; declare what you know.
+        partner_braking_fraction: share of a partner's own capacity that the barrier counts on, in [0, 1]. 0 for black
+            boxes; 1 gives the barrier of robots that all brake.
+        cbf_gamma: rate of the barrier, 1/s.
+        epsilon: target of the conformal loss.
+        eta: learning rate of the slack.
+        lambda_bound: largest absolute slack, m/s^2. Default: 0.7 of the ego's capacity.
+        lambda_safe: slack of a partner that is new, m/s^2.
+        n_warmup_steps: steps of a stricter target after a partner is new.
+        tau_brake: time to collision below which an approaching ego brakes, s; 0 switches this trigger off.
+
+    Raises:
+        ValueError: a setting is out of range; the message names it.
+        KeyError: the ego has no control model.
+    """
+
+    def __init__(
+        self,
+        *,
+        ego_uid: str,
+        control_models: Mapping[str, AgentControlModel],
+        bounds: Bounds,
+        dt: float,
+        partner_motion: PartnerMotionBound | Mapping[str, PartnerMotionBound] | None = None,
+        partner_braking_fraction: float = 0.0,
+        cbf_gamma: float = 5.0,
+        epsilon: float = DEFAULT_EPSILON,
+        eta: float = DEFAULT_ETA,
+        lambda_bound: float | None = None,
+        lambda_safe: float = 0.0,
+        n_warmup_steps: int = DEFAULT_WARMUP_STEPS,
+        tau_brake: float = 0.1,
+    ) -> None:
+        if ego_uid not in control_models:
+            raise KeyError(f"control_models must hold the ego {ego_uid!r}, got {sorted(control_models)}")
+        _require("dt", dt, math.isfinite(dt) and dt > 0.0, "finite and > 0")
+        _require("cbf_gamma", cbf_gamma, math.isfinite(cbf_gamma) and cbf_gamma > 0.0, "finite and > 0")
+        _require("epsilon", epsilon, -0.5 < epsilon < 0.5, "between -0.5 and 0.5, the range of the loss")
+        _require("eta", eta, math.isfinite(eta) and eta >= 0.0, "finite and >= 0")
+        _require("lambda_safe", lambda_safe, math.isfinite(lambda_safe), "finite")
+        _require("n_warmup_steps", n_warmup_steps, n_warmup_steps >= 0, ">= 0")
+        _require("tau_brake", tau_brake, math.isfinite(tau_brake) and tau_brake >= 0.0, "finite and >= 0")
+        share = partner_braking_fraction
+        _require("partner_braking_fraction", share, 0.0 <= share <= 1.0, "in [0, 1]")
+        limit = bounds.action_linf_component
+        _require("bounds.action_linf_component", limit, math.isfinite(limit) and limit > 0.0, "finite and > 0")
+        self._model = control_models[ego_uid]
+        capacity = self._model.max_cartesian_accel(bounds)
+        _require("capacity of the ego", capacity, math.isfinite(capacity) and capacity > 0.0, "finite and > 0")
+        bound = 0.7 * capacity if lambda_bound is None else lambda_bound
+        _require("lambda_bound", bound, math.isfinite(bound) and bound > 0.0, "finite and > 0")
+
+        self.ego_uid = ego_uid
+        self.bounds = bounds
+        self.dt = float(dt)
+        self.partner_motion: PartnerMotionBound | Mapping[str, PartnerMotionBound] = (
+            PartnerMotionBound(max_acceleration=capacity) if partner_motion is None else partner_motion
+        )
+        self._models = dict(control_models)
+        self._capacity = float(capacity)
+        self._action_limit = float(limit)
+        self._partner_braking_fraction = float(share)
+        self._gamma = float(cbf_gamma)
+        self._epsilon = float(epsilon)
+        self._eta = float(eta)
+        self._lambda_bound = float(bound)
+        self._lambda_safe = float(lambda_safe)
+        self._n_warmup_steps = int(n_warmup_steps)
+        self._tau_brake = float(tau_brake)
+        self._velocity_command = isinstance(self._model, VelocityCommandControlModel)
+        self.reset()
+
+    def reset(self, *, seed: int | None = None) -> None:
+        """Forget the slack, the partners and the last step. Nothing here is random: ``seed`` changes nothing."""
+        self._partners: tuple[str, ...] | None = None
+        self._partner_id: str | None = None
+        self._slacks = np.zeros(0)
+        self._warmup_steps_remaining = 0
+        self._last: _LastStep | None = None
+
+    @property
+    def state(self) -> SafetyState:
+        """A copy of the conformal state: slack per ego pair and steps of warm-up that remain."""
+        slack = dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)) if self._partners is not None else {}
+        return SafetyState(slack, self._epsilon, self._eta, self._warmup_steps_remaining)
+
+    def start_episode(self) -> None:
+        """Forget the last step, keep the slack: the next forecast error must not span a reset of the environment."""
+        self._last = None
+
+    def step(
+        self,
+        nominal_action: FloatArray,
+        agent_states: Mapping[str, AgentSnapshot],
+        *,
+        partner_predicted_states: Mapping[str, AgentSnapshot] | None = None,
+        partner_id: str | None = None,
+    ) -> StackStep:
+        """Decide the action of one control step.
+
+        Args:
+            nominal_action: wanted action of the ego, shape ``(action_dim,)``.
+            agent_states: snapshot of the ego and of every partner; no partner is fine.
+            partner_predicted_states: forecast of every partner one control period ahead; constant velocity by default.
+                Only the velocities enter the barrier.
+            partner_id: identity of the partners, when the caller knows it; a change restarts the slack and its warm-up.
+
+        Raises:
+            ValueError: a field is not finite or has a wrong shape; the message names it, and nothing has changed.
+            KeyError: the ego or a forecast is missing.
+        """
+        started = time.perf_counter()
+        nominal = np.array(nominal_action, dtype=np.float64)
+        partners = self._partners_of(agent_states)
+        positions, velocities, radii = self._pack(agent_states, partners)
+        forecast = self._forecast_velocities(partner_predicted_states, partners, velocities)
+        self._check(nominal, positions, velocities, radii, forecast, partners)
+        ego = agent_states[self.ego_uid]
+        jacobian, drift, action_from_accel, action_offset = self._affine_maps(ego)
+
+        self._meet(partners, partner_id)
+        loss = self._update_slack(velocities)
+        n, dim = forecast.shape
+        action, filtered = np.empty_like(nominal), np.empty_like(nominal)
+        barriers, normals, accelerations = np.empty(n), np.empty((n, dim)), np.empty((n, dim))
+        code, margin = decide(
+            nominal, positions, velocities, radii, self._capacity, self._partner_braking, jacobian, drift,
+            action_from_accel, action_offset, forecast, self._slacks, self._gamma, self._action_limit, self.dt,
+            self._max_accelerations, self._max_speeds, self._tau_brake, self._velocity_command, action, filtered,
+            barriers, normals, accelerations,
+        )  # fmt: skip
+        self._last = _LastStep(velocities, accelerations, normals)
+        return StackStep(
+            action=action,
+            nominal_action=nominal,
+            filtered_action=filtered,
+            source=_SOURCE_OF_CODE[code],
+            barrier_values=dict(zip(self._pair_keys, barriers.tolist(), strict=True)),
+            lambda_=dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)),
+            prediction_loss=None if loss is None else dict(zip(self._pair_keys, loss, strict=True)),
+            stopping_margin_m=margin,
+            fallback_fired=code >= BRAKING,
+            solve_ms=1e3 * (time.perf_counter() - started),
+        )
+
+    def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
+        """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""
+        known = self._partners
+        if known is not None and len(agent_states) == len(known) + 1 and self.ego_uid in agent_states:
+            for uid in known:
+                if uid not in agent_states:
+                    break
+            else:
+                return known
+        if self.ego_uid not in agent_states:
+            raise KeyError(f"agent_states must hold the ego {self.ego_uid!r}, got {sorted(agent_states)}")
+        return tuple(sorted(uid for uid in agent_states if uid != self.ego_uid))
+
+    def _pack(
+        self, agent_states: Mapping[str, AgentSnapshot], partners: tuple[str, ...]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Give positions, velocities and radii as arrays, the ego first."""
+        n, dim = len(partners) + 1, self._model.position_dim
+        positions, velocities, radii = np.empty((n, dim)), np.empty((n, dim)), np.empty(n)
+        for row, uid in enumerate((self.ego_uid, *partners)):
+            snapshot = agent_states[uid]
+            for name, target, value in (
+                ("position", positions, snapshot.position),
+                ("velocity", velocities, snapshot.velocity),
+            ):
+                if value.shape != (dim,):
+                    raise ValueError(f"{name} of {uid!r} must have shape ({dim},), got {value.shape}")
+                target[row] = value
+            radii[row] = snapshot.radius
+        return positions, velocities, radii
+
+    def _forecast_velocities(
+        self, predicted: Mapping[str, AgentSnapshot] | None, partners: tuple[str, ...], velocities: FloatArray
+    ) -> FloatArray:
+        """Give the forecast velocities of the partners, m/s, shape ``(n, d)``."""
+        forecast = velocities[1:].copy()
+        if predicted is None:
+            return forecast
+        for row, uid in enumerate(partners):
+            if uid not in predicted:
+                raise KeyError(f"partner_predicted_states must hold {uid!r}, got {sorted(predicted)}")
+            velocity = predicted[uid].velocity
+            if velocity.shape != forecast[row].shape:
+                raise ValueError(
+                    f"predicted velocity of {uid!r} must have shape {forecast[row].shape}, got {velocity.shape}"
+                )
+            forecast[row] = velocity
+        return forecast
+
+    def _check(
+        self,
+        nominal: FloatArray,
+        positions: FloatArray,
+        velocities: FloatArray,
+        radii: FloatArray,
+        forecast: FloatArray,
+        partners: tuple[str, ...],
+    ) -> None:
+        """Refuse what is not a state of the world, naming the field; one compiled pass when all is well."""
+        if nominal.shape != (self._model.action_dim,):
+            raise ValueError(f"nominal_action must have shape ({self._model.action_dim},), got {nominal.shape}")
+        if is_state(nominal, positions, velocities, radii, forecast):
+            return
+        if not all_finite(nominal):
+            raise ValueError(f"nominal_action must be finite, got {nominal.tolist()}")
+        for row, uid in enumerate((self.ego_uid, *partners)):
+            for name, values in (("position", positions), ("velocity", velocities)):
+                if not all_finite(values[row]):
+                    raise ValueError(f"{name} of {uid!r} must be finite, got {values[row].tolist()}")
+            if not (math.isfinite(radii[row]) and radii[row] >= 0.0):
+                raise ValueError(f"radius of {uid!r} must be finite and >= 0, got {radii[row]}")
+        for row, uid in enumerate(partners):
+            if not all_finite(forecast[row]):
+                raise ValueError(f"predicted velocity of {uid!r} must be finite, got {forecast[row].tolist()}")
+
+    def _affine_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Give J, a0 of ``a = J u + a0``, and the matrix and offset of its inverse."""
+        model = self._model
+        dim = model.position_dim
+        if type(model) is DoubleIntegratorControlModel:
+            identity = np.eye(dim)
+            zero = np.zeros(dim)
+            return identity, zero, identity, zero
+        if isinstance(model, VelocityCommandControlModel):
+            identity = np.eye(dim)
+            velocity = np.array(ego.velocity, dtype=np.float64)
+            with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
+                return identity / model.dt, -velocity / model.dt, identity * model.dt, velocity
+        drift = model.action_to_cartesian_accel(ego, np.zeros(model.action_dim))
+        columns = [model.action_to_cartesian_accel(ego, unit) - drift for unit in np.eye(model.action_dim)]
+        offset = model.cartesian_accel_to_action(ego, np.zeros(dim))
+        inverse = [model.cartesian_accel_to_action(ego, unit) - offset for unit in np.eye(dim)]
+        return np.stack(columns, axis=1), drift, np.stack(inverse, axis=1), offset
+
+    def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:
+        """Start or restart the slack when partners are new, and fix what is declared of them."""
+        identity_changed = partner_id is not None and self._partner_id not in {None, partner_id}
+        if partner_id is not None:
+            self._partner_id = partner_id
+        if partners is self._partners and not identity_changed:
+            return
+        old = {} if self._partners is None or identity_changed else dict(zip(self._partners, self._slacks, strict=True))
+        self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
+        if any(uid not in old for uid in partners):
+            self._warmup_steps_remaining = self._n_warmup_steps
+        self._last = None
+        self._partners = partners
+        self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
+        bounds = [self._motion_of(uid) for uid in partners]
+        self._max_accelerations = np.array([bound.max_acceleration for bound in bounds], dtype=np.float64)
+        self._max_speeds = np.array([bound.max_speed for bound in bounds], dtype=np.float64)
+        self._partner_braking = np.array([self._braking_of(uid) for uid in partners], dtype=np.float64)
+
+    def _motion_of(self, uid: str) -> PartnerMotionBound:
+        declared = self.partner_motion
+        if isinstance(declared, PartnerMotionBound):
+            return declared
+        if uid not in declared:
+            raise KeyError(f"partner_motion must hold {uid!r}, got {sorted(declared)}")
+        return declared[uid]
+
+    def _braking_of(self, uid: str) -> float:
+        if self._partner_braking_fraction == 0.0:
+            return 0.0
+        if uid not in self._models:
+            raise KeyError(f"control_models must hold {uid!r} when partner_braking_fraction > 0")
+        return self._partner_braking_fraction * self._models[uid].max_cartesian_accel(self.bounds)
+
+    def _update_slack(self, velocities: FloatArray) -> list[float] | None:
+        """Learn from how the partners moved during the last step; give the loss of every pair."""
+        last = self._last
+        if last is None:
+            return None
+        target = self._epsilon
+        if self._warmup_steps_remaining > 0:
+            target -= 0.5 * abs(target)
+            self._warmup_steps_remaining -= 1
+        losses = np.empty(len(self._slacks))
+        self._slacks = self._slacks.copy()
+        update_slacks(
+            self._slacks, last.normals, last.velocities, velocities, last.partner_accelerations, self.dt, target,
+            self._eta, self._lambda_bound, losses,
+        )  # fmt: skip
+        return losses.tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class _LastStep:
+    """What the conformal update needs of the step before."""
+
+    velocities: FloatArray
+    partner_accelerations: FloatArray
+    normals: FloatArray
+
+
+def _require(name: str, value: float, holds: bool, expectation: str) -> None:
+    if not holds:
+        raise ValueError(f"{name} must be {expectation}, got {value}")

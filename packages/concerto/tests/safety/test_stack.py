@@ -1,0 +1,380 @@
+"""`SafetyStack`: it always answers, the answer is admissible, and safety does not depend on the tuning."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from concerto.safety import (
+    AgentSnapshot,
+    Bounds,
+    DoubleIntegratorControlModel,
+    JacobianControlModel,
+    SafetyStack,
+    VelocityCommandControlModel,
+)
+from concerto.safety.stack import SafetySource
+from concerto.safety.stopping import PartnerMotionBound
+
+B1 = Bounds(1.0, 1.0, 10.0, 0.0, 50.0)
+
+
+def snapshot(position, velocity, radius=0.25):
+    return AgentSnapshot(np.array(position, dtype=float), np.array(velocity, dtype=float), radius)
+
+
+def make_stack(dim=2, *, bounds=B1, dt=0.05, max_acceleration=0.0, **settings_):
+    return SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": DoubleIntegratorControlModel("ego", dim)},
+        bounds=bounds,
+        dt=dt,
+        partner_motion=PartnerMotionBound(max_acceleration=max_acceleration),
+        **settings_,
+    )
+
+
+# --------------------------------------------------------------------------------------------- where answers come from
+
+
+def test_an_action_that_needs_nothing_passes_bit_for_bit():
+    nominal = np.array([0.1, -1.0 / 3.0])
+    step = make_stack().step(nominal, {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([9, 0], [0, 0])})
+    assert step.source is SafetySource.PASS_THROUGH
+    assert step.action.tobytes() == nominal.tobytes()
+    assert step.action is not nominal
+    assert not step.fallback_fired
+
+
+def test_without_partners_only_the_box_acts():
+    step = make_stack().step(np.array([2.0, 0.0]), {"ego": snapshot([0, 0], [0, 0])})
+    assert step.action.tolist() == [1.0, 0.0]
+    assert step.source is SafetySource.QP
+    assert step.stopping_margin_m == math.inf
+    assert step.barrier_values == {}
+
+
+def test_a_violated_row_is_projected():
+    # Partner far enough to stop for, near enough that full speed ahead breaks the barrier row.
+    states = {"ego": snapshot([0, 0], [1.0, 0]), "p": snapshot([1.3, 0], [0, 0])}
+    step = make_stack(dt=0.01, tau_brake=0.0).step(np.array([1.0, 0.0]), states)
+    gap, alpha, gamma = 0.8, 1.0, 5.0
+    psi = math.sqrt(2 * alpha * gap)
+    expected = (alpha / psi) * -1.0 + gamma * (psi - 1.0)  # n = (-1, 0): u_x <= R
+    assert step.source is SafetySource.PASS_THROUGH if expected > 1 else step.source is SafetySource.QP
+    states["ego"] = snapshot([0, 0], [1.2, 0])
+    step = make_stack(dt=0.01, tau_brake=0.0).step(np.array([1.0, 0.0]), states)
+    expected = (alpha / psi) * -1.2 + gamma * (psi - 1.2)
+    assert -1.0 < expected < 1.0
+    assert step.source is SafetySource.QP
+    np.testing.assert_allclose(step.action, [expected, 0.0], atol=1e-9)
+
+
+def test_an_ego_that_could_not_stop_after_the_answer_brakes_at_its_limit():
+    states = {"ego": snapshot([0, 0], [1.0, 0.5]), "p": snapshot([1.0, 0.4], [0, 0])}
+    step = make_stack().step(np.array([1.0, 0.0]), states)
+    assert step.source in {SafetySource.BRAKING, SafetySource.FALLBACK}
+    np.testing.assert_allclose(step.action, -np.array([1.0, 0.5]) / math.hypot(1.0, 0.5), atol=1e-12)
+    assert step.fallback_fired
+
+
+def test_the_last_braking_step_ends_at_rest():
+    states = {"ego": snapshot([0, 0], [0.02, 0.0]), "p": snapshot([0.5, 0.0], [0, 0])}
+    step = make_stack(dt=0.1).step(np.array([1.0, 0.0]), states)
+    assert states["ego"].velocity[0] + 0.1 * step.action[0] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_an_infeasible_projection_falls_back_to_the_push_when_it_is_certified():
+    # The partner closes in faster than the ego can answer the row; it may not accelerate, and misses the ego sideways.
+    states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([1.0, 0.6], [-2.5, 0])}
+    step = make_stack(max_acceleration=0.0, tau_brake=0.0).step(np.array([1.0, 0.0]), states)
+    assert step.source is SafetySource.FALLBACK
+    assert step.fallback_fired
+    assert np.max(np.abs(step.action)) <= 1.0
+
+
+def test_time_to_collision_brakes_an_approaching_ego_even_when_nothing_is_declared_to_move():
+    states = {"ego": snapshot([0, 0], [0.2, 0]), "p": snapshot([0.57, 0], [-0.8, 0])}
+    with_trigger = make_stack(dt=0.01, tau_brake=0.1).step(np.zeros(2), states)
+    assert with_trigger.source in {SafetySource.BRAKING, SafetySource.FALLBACK}
+    np.testing.assert_allclose(with_trigger.action, [-1.0, 0.0], atol=1e-12)
+
+
+def test_an_ego_at_rest_may_leave_when_it_outruns_the_partner_within_the_bound():
+    states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([0.85, 0], [-0.8, 0])}
+    step = make_stack(dt=0.05).step(np.array([0.0, 0.0]), states)
+    assert step.action[0] < 0.0
+    assert step.stopping_margin_m >= 0.0
+
+
+# ------------------------------------------------------------------------------------------------------ always answers
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+modest = st.floats(-10, 10)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(finite, modest), min_size=18, max_size=18), st.integers(0, 3), st.booleans())
+def test_any_finite_state_gets_a_finite_action_inside_the_box(numbers, n_partners, is_velocity):
+    numbers = iter(numbers)
+
+    def take():
+        return [next(numbers), next(numbers)]
+
+    states = {"ego": snapshot(take(), take(), 0.3)}
+    for i in range(n_partners):
+        states[f"p{i}"] = snapshot(take(), take(), 0.2)
+    model = VelocityCommandControlModel("ego", 2, 0.1) if is_velocity else DoubleIntegratorControlModel("ego", 2)
+    stack = SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
+    for _ in range(2):
+        step = stack.step(np.array(take() if n_partners < 3 else [1.0, 0.0]), states)
+        assert np.all(np.isfinite(step.action))
+        assert np.max(np.abs(step.action)) <= 1.0
+        assert all(math.isfinite(value) for value in step.lambda_.values())
+        numbers = iter([0.5] * 18)
+
+
+def test_coincident_centres_and_zero_radii_are_answered():
+    states = {"ego": snapshot([0, 0], [0.3, 0], 0.0), "p": snapshot([0, 0], [0, 0], 0.0)}
+    step = make_stack().step(np.array([1.0, 1.0]), states)
+    assert np.all(np.abs(step.action) <= 1.0)
+    assert step.source is SafetySource.FALLBACK
+
+
+# ----------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"nominal": [math.nan, 0.0]}, "nominal_action"),
+        ({"nominal": [0.0, math.inf]}, "nominal_action"),
+        ({"nominal": [0.0]}, "nominal_action"),
+        ({"ego": snapshot([math.nan, 0], [0, 0])}, "position of 'ego'"),
+        ({"p": snapshot([3, 0], [0, math.inf])}, "velocity of 'p'"),
+        ({"p": snapshot([3, 0], [0, 0], math.nan)}, "radius of 'p'"),
+        ({"p": snapshot([3, 0], [0, 0], -0.1)}, "radius of 'p'"),
+        ({"p": snapshot([3, 0, 0], [0, 0, 0])}, "position of 'p'"),
+        ({"forecast": snapshot([3, 0], [math.nan, 0])}, "predicted velocity of 'p'"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name_and_change_nothing(change, name):
+    stack = make_stack()
+    good = {"ego": snapshot([0, 0], [0.1, 0]), "p": snapshot([2, 0], [0, 0])}
+    stack.step(np.zeros(2), good)
+    stack.step(np.zeros(2), good)
+    before = stack.state
+    states = {uid: change.get(uid, good[uid]) for uid in good}
+    forecast = {"p": change["forecast"]} if "forecast" in change else None
+    with pytest.raises(ValueError, match=name):
+        stack.step(np.array(change.get("nominal", [0.0, 0.0])), states, partner_predicted_states=forecast)
+    assert stack.state == before
+
+
+def test_missing_robots_are_named():
+    stack = make_stack()
+    with pytest.raises(KeyError, match="ego"):
+        stack.step(np.zeros(2), {"p": snapshot([2, 0], [0, 0])})
+    states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([2, 0], [0, 0])}
+    with pytest.raises(KeyError, match="partner_predicted_states must hold 'p'"):
+        stack.step(np.zeros(2), states, partner_predicted_states={})
+    named = SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": DoubleIntegratorControlModel("ego", 2)},
+        bounds=B1,
+        dt=0.1,
+        partner_motion={"q": PartnerMotionBound(1.0)},
+    )
+    with pytest.raises(KeyError, match="partner_motion must hold 'p'"):
+        named.step(np.zeros(2), states)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"dt": 0.0},
+        {"dt": math.nan},
+        {"cbf_gamma": -1.0},
+        {"epsilon": 0.5},
+        {"eta": -0.1},
+        {"tau_brake": -1.0},
+        {"partner_braking_fraction": 1.1},
+        {"lambda_bound": 0.0},
+        {"lambda_safe": math.inf},
+        {"n_warmup_steps": -1},
+        {"bounds": Bounds(0.0, 1.0, 1.0, 0.0, 1.0)},
+        {"bounds": Bounds(1.0, math.nan, 1.0, 0.0, 1.0)},
+    ],
+)
+def test_settings_out_of_range_are_refused_by_name(setting):
+    name = next(iter(setting))
+    with pytest.raises(ValueError, match="capacity|action_linf" if name == "bounds" else name):
+        make_stack(**setting)
+
+
+# ----------------------------------------------------------------------------------------------------- conformal slack
+
+
+def run_steps(stack, n, *, push=0.0, rng=None):
+    """Step beside a partner that accelerates by ``push`` towards the ego; give losses and slacks."""
+    velocity, losses, slacks = 0.0, [], []
+    for _ in range(n):
+        states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([50.0, 0], [velocity, 0])}
+        step = stack.step(np.zeros(2), states)
+        slacks.append(step.lambda_["ego", "p"])
+        if step.prediction_loss is not None:
+            losses.append(step.prediction_loss["ego", "p"])
+        accel = push if rng is None else rng.uniform(-1, 1)
+        velocity += -stack.dt * accel
+    return losses, slacks
+
+
+def test_the_mean_loss_obeys_the_identity_of_conformal_decision_theory():
+    stack = make_stack(n_warmup_steps=0, eta=0.05)
+    losses, slacks = run_steps(stack, 400, rng=np.random.default_rng(3))
+    k = len(losses)
+    identity = stack.state.epsilon + (slacks[0] - slacks[-1]) / (0.05 * k)
+    assert np.mean(losses) == pytest.approx(identity, abs=1e-12)
+
+
+def test_the_slack_settles_where_the_loss_meets_its_target():
+    losses, slacks = run_steps(make_stack(n_warmup_steps=0, eta=0.5), 600)
+    assert slacks[-1] == pytest.approx(math.tan(-0.05 * math.pi), abs=1e-6)
+    assert losses[-1] == pytest.approx(-0.05, abs=1e-6)
+    _, tighter = run_steps(make_stack(n_warmup_steps=0, eta=0.5, lambda_bound=9.0), 600, push=1.0)
+    assert tighter[-1] == pytest.approx(
+        slacks[-1] - 1.0, abs=1e-6
+    )  # a partner that presses is answered by a tighter row
+
+
+def test_warm_up_is_stricter_and_ends():
+    _, warm = run_steps(make_stack(n_warmup_steps=10, epsilon=0.1), 8)
+    _, cold = run_steps(make_stack(n_warmup_steps=0, epsilon=0.1), 8)
+    assert warm[-1] < cold[-1]
+    stack = make_stack(n_warmup_steps=10)
+    run_steps(stack, 30)
+    assert stack.state.warmup_steps_remaining == 0
+
+
+def test_the_slack_never_leaves_its_bound():
+    _, slacks = run_steps(make_stack(eta=5.0, lambda_bound=0.4), 100, rng=np.random.default_rng(1))
+    assert max(np.abs(slacks)) <= 0.4
+
+
+def test_a_new_partner_identity_restarts_slack_and_warm_up():
+    stack = make_stack(n_warmup_steps=3, eta=0.5)
+    states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([9, 0], [0, 0])}
+    for _ in range(10):
+        stack.step(np.zeros(2), states, partner_id="first")
+    assert stack.state.warmup_steps_remaining == 0
+    step = stack.step(np.zeros(2), states, partner_id="second")
+    assert step.lambda_ == {("ego", "p"): 0.0}
+    assert step.prediction_loss is None
+    assert stack.state.warmup_steps_remaining == 3
+
+
+def test_partners_come_and_go_and_the_others_keep_their_slack():
+    stack = make_stack(eta=0.5)
+    ego, p, q = snapshot([0, 0], [0, 0]), snapshot([9, 0], [0, 0]), snapshot([0, 9], [0, 0])
+    for _ in range(5):
+        last = stack.step(np.zeros(2), {"ego": ego, "p": p}).lambda_["ego", "p"]
+    both = stack.step(np.zeros(2), {"q": q, "ego": ego, "p": p}).lambda_
+    assert last != 0.0
+    assert both["ego", "q"] == 0.0
+    assert both["ego", "p"] == pytest.approx(last, abs=0.1)
+    assert list(stack.step(np.zeros(2), {"ego": ego, "q": q}).lambda_) == [("ego", "q")]
+
+
+# -------------------------------------------------------------------------------------------------------- other models
+
+
+def test_a_velocity_commanded_ego_stops_within_one_step():
+    model = VelocityCommandControlModel("ego", 2, 0.1)
+    stack = SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": model},
+        bounds=B1,
+        dt=0.1,
+        partner_motion=PartnerMotionBound(math.inf, max_speed=math.sqrt(2)),
+    )
+    near = {"ego": snapshot([0, 0], [1.0, 0], 0.1), "p": snapshot([0.3, 0], [0, 0], 0.1)}
+    step = stack.step(np.array([1.0, 0.0]), near)
+    assert step.action.tolist() == [0.0, 0.0]
+    far = {"ego": snapshot([0, 0], [1.0, 0], 0.1), "p": snapshot([2.0, 0], [0, 0], 0.1)}
+    assert stack.step(np.array([1.0, 0.0]), far).source is SafetySource.PASS_THROUGH
+
+
+def test_a_redundant_arm_brakes_through_its_jacobian():
+    rng = np.random.default_rng(5)
+    jacobian = rng.normal(size=(3, 7))
+    model = JacobianControlModel("ego", 7, 3, jacobian_fn=lambda _: jacobian, max_cartesian_accel_value=2.0)
+    stack = SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": model},
+        bounds=Bounds(5.0, 2.0, 10.0, 0.0, 50.0),
+        dt=0.05,
+        partner_motion=PartnerMotionBound(0.0),
+    )
+    states = {"ego": snapshot([0, 0, 0], [1.0, 0, 0], 0.1), "p": snapshot([0.35, 0, 0], [0, 0, 0], 0.1)}
+    step = stack.step(rng.normal(size=7), states)
+    assert step.action.shape == (7,)
+    np.testing.assert_allclose(jacobian @ step.action, [-2.0, 0, 0], atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------ safety whatever the tuning
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_ego_is_at_rest_in_every_contact_whatever_the_tuning(seed):
+    """Hostile tuning (slack pushed up, no gamma to speak of, wrong forecasts) beside partners that chase."""
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(2, 4))
+    dt = float(rng.choice([0.02, 0.05, 0.2]))
+    capacity, declared = float(rng.uniform(0.5, 4)), float(rng.uniform(0, 4))
+    stack = make_stack(
+        dim,
+        bounds=Bounds(capacity, capacity, 1, 0, 1),
+        dt=dt,
+        max_acceleration=declared,
+        cbf_gamma=float(rng.choice([0.1, 5.0, 100.0])),
+        lambda_safe=float(rng.choice([-3.0, 0.0, 50.0])),
+        lambda_bound=60.0,
+        tau_brake=float(rng.choice([0.0, 0.1])),
+    )
+    n = int(rng.integers(1, 4))
+    p, v = np.zeros(dim), np.zeros(dim)
+    q = rng.normal(size=(n, dim))
+    q *= (rng.uniform(1.0, 3.0, n) / np.linalg.norm(q, axis=1))[:, None]
+    w = np.zeros((n, dim))
+    goal = 3.0 * q[0] / np.linalg.norm(q[0])
+    moved = 0.0
+    for _ in range(int(12 / dt)):
+        states = {"ego": AgentSnapshot(p, v, 0.2), **{f"p{i}": AgentSnapshot(q[i], w[i], 0.2) for i in range(n)}}
+        wrong = {f"p{i}": AgentSnapshot(q[i], w[i] + rng.normal(size=dim), 0.2) for i in range(n)}
+        step = stack.step(3 * (goal - p) - 0.5 * v, states, partner_predicted_states=wrong)
+        chase = p - q
+        chase *= (declared * rng.uniform(0, 1, n) / np.maximum(np.linalg.norm(chase, axis=1), 1e-9))[:, None]
+        for s in np.linspace(0, dt, 9):
+            ego = p + v * s + 0.5 * step.action * s * s
+            others = q + w * s + 0.5 * chase * s * s
+            if np.min(np.linalg.norm(ego - others, axis=1)) < 0.4 - 1e-9:
+                assert np.linalg.norm(v + step.action * s) < 1e-9
+        p, v = p + v * dt + 0.5 * step.action * dt * dt, v + step.action * dt
+        q, w = q + w * dt + 0.5 * chase * dt * dt, w + chase * dt
+        moved = max(moved, float(np.linalg.norm(p)))
+    assert moved > 1e-3 or declared > 0.0
+
+
+def test_telemetry_survives_json():
+    states = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([1.2, 0], [0, 0])}
+    stack = make_stack()
+    stack.step(np.array([1.0, 0.0]), states)
+    info = json.loads(json.dumps(stack.step(np.array([1.0, 0.0]), states).to_info(), allow_nan=False))
+    assert info["source"] in {source.value for source in SafetySource}
+    assert set(info["barrier_values"]) == {"ego|p"}
+    assert info["stopping_margin_m"] is not None
