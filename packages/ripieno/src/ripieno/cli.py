@@ -1,0 +1,270 @@
+"""The ``ripieno`` command.
+
+Exit codes: 0 all holds, 1 a verdict against the run, 2 bad input or nothing to judge. Everything but Click is
+imported by the command that needs it, so that ``ripieno --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from ripieno import __version__
+from ripieno.errors import InputError, IntegrityError, RipienoError
+
+__all__ = ["DEMO_GROUP", "cli", "main"]
+
+DEMO_GROUP = "ripieno.demos"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_PATH = click.Path(path_type=Path)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; errors are one line on stderr unless ``--debug`` is among the arguments."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        code = cli.main(arguments, prog_name="ripieno", standalone_mode=False)
+        sys.stdout.flush()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _fail("stopped", code=130)
+    except click.ClickException as error:
+        _fail(error.format_message(), code=2, debug="--debug" in arguments)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader had enough
+        code = 0
+    except (RipienoError, OSError) as error:
+        _fail(str(error), code=1 if isinstance(error, IntegrityError) else 2, debug="--debug" in arguments)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, *, code: int, debug: bool = False) -> NoReturn:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"ripieno: {_printable(' '.join(message.split()))}", err=True)
+    sys.exit(code)
+
+
+def _printable(text: str) -> str:
+    """Escape what a terminal would obey: names in a hostile run folder may hold control characters."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _common_options(command: _Command) -> _Command:
+    command = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON for machines.")(command)
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def _print_rows(rows: Sequence[tuple[bool, str, str]]) -> None:
+    width = max((len(name) for _, name, _ in rows), default=0)
+    for ok, name, detail in rows:
+        mark = _style("ok ", "green") if ok else _style("BAD", "red")
+        click.echo(f"{mark}  {_printable(name):{width}}  {_printable(detail)}")
+
+
+def _style(text: str, colour: str) -> str:
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour, bold=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ripieno")
+def cli() -> None:
+    """Evidence for runs: verify them byte by byte, sign them, read them.
+
+    \b
+    Example:
+      ripieno demo
+      ripieno verify runs/demo
+    """
+
+
+@cli.command("verify")
+@click.argument("path", type=_PATH)
+@click.option("--expect", metavar="DIGEST", help="Digest that the run must have.")
+@click.option("--public-key", type=_PATH, metavar="FILE", help="Key that must have signed the run.")
+@click.option("--require-complete", is_flag=True, help="Exit 1 unless the run reached its end.")
+@_common_options
+def verify_command(
+    path: Path, expect: str | None, public_key: Path | None, require_complete: bool, as_json: bool
+) -> int:
+    """Check every byte of a run.
+
+    Exit code 0: all holds (the status says whether the run was complete, failed or interrupted); 1: something
+    does not, the first such thing is named; 2: this is no run.
+
+    \b
+    Example:
+      ripieno verify runs/demo --public-key trusted.pub
+    """
+    from ripieno.verify import VerifyStatus, verify
+
+    report = verify(path, expect=expect, public_key=public_key)
+    if as_json:
+        _print_json(report.to_json())
+    elif report.status is VerifyStatus.NOT_A_RUN:
+        raise InputError(report.first_problem)
+    else:
+        _print_rows([(row.ok, row.name, row.detail) for row in report.checks])
+        click.echo(f"\n{_style(report.status.value, 'green' if report.ok else 'red')}: {report.status.meaning}")
+        if report.first_problem:
+            click.echo(f"first problem: {_printable(report.first_problem)}")
+        if report.digest:
+            click.echo(f"digest {report.digest}")
+    if report.status is VerifyStatus.NOT_A_RUN:
+        return 2
+    is_accepted = report.status is VerifyStatus.COMPLETE if require_complete else report.ok
+    return 0 if is_accepted else 1
+
+
+@cli.command("report")
+@click.argument("run", type=_PATH)
+@click.option("--out", type=_PATH, metavar="FILE", help="Where to write the page; RUN.html by default.")
+@click.option("--force", is_flag=True, help="Replace an existing page.")
+@_common_options
+def report_command(run: Path, out: Path | None, force: bool, as_json: bool) -> int:
+    """Write one HTML page about a run, next to its folder.
+
+    \b
+    Example:
+      ripieno report runs/demo --out demo.html
+    """
+    from ripieno.files import create_only, write_atomic
+    from ripieno.report import render_run
+
+    run = run.absolute()
+    out = run.with_name(f"{run.name}.html") if out is None else out
+    if out.resolve().is_relative_to(run.resolve()):
+        raise InputError(f"{out} lies in the run folder, where a new file would count as tampering")
+    if not force and os.path.lexists(out):
+        raise InputError(f"{out} exists already; give --force to replace it")
+    page = render_run(run).encode()
+    if force:
+        write_atomic(out, page)
+    else:
+        create_only(out, page)
+    if as_json:
+        _print_json({"page": str(out), "bytes": len(page)})
+    else:
+        click.echo(f"wrote {_printable(str(out))}")
+    return 0
+
+
+@cli.command("doctor")
+@_common_options
+def doctor_command(as_json: bool) -> int:
+    """Say what works on this machine, and how to mend the rest.
+
+    \b
+    Example:
+      ripieno doctor
+    """
+    from ripieno.doctor import run_checks
+
+    results = run_checks()
+    if as_json:
+        keys = ("name", "ok", "detail", "remedy")
+        _print_json([{key: getattr(result, key) for key in keys} for result in results])
+    else:
+        for result in results:
+            remedy = f" -> {result.remedy}" if result.remedy and not result.ok else ""
+            _print_rows([(result.ok, result.name, result.detail + remedy)])
+    return 0 if all(result.ok for result in results) else 1
+
+
+@cli.command("keygen")
+@click.argument("path", type=_PATH)
+@click.option(
+    "--algorithm",
+    type=click.Choice(["ML-DSA-44", "ML-DSA-65", "ML-DSA-87"]),
+    default="ML-DSA-65",
+    show_default=True,
+    help="Parameter set of FIPS 204.",
+)
+@_common_options
+def keygen_command(path: Path, algorithm: str, as_json: bool) -> int:
+    """Make a key pair: PATH is the private key, PATH.pub the public one.
+
+    \b
+    Example:
+      ripieno keygen ~/ripieno.key
+    """
+    from ripieno.signing import Algorithm, write_key_pair
+
+    public_path, name = write_key_pair(path, Algorithm(algorithm))
+    if as_json:
+        _print_json({"private_key": str(path), "public_key": str(public_path), "key_id": name})
+    else:
+        click.echo(f"private key {path} (keep it), public key {public_path} (give it away), key id {name}")
+    return 0
+
+
+@cli.command("sign")
+@click.argument("run", type=_PATH)
+@click.option("--key", type=_PATH, required=True, metavar="FILE", help="Private key of `ripieno keygen`.")
+@_common_options
+def sign_command(run: Path, key: Path, as_json: bool) -> int:
+    """Verify a run folder and put a signature over its digest into it.
+
+    \b
+    Example:
+      ripieno sign runs/demo --key ~/ripieno.key
+    """
+    from ripieno.verify import sign_run
+
+    path = sign_run(run, key)
+    if as_json:
+        _print_json({"signature": str(path)})
+    else:
+        click.echo(f"wrote {_printable(str(path))}; check it with: ripieno verify {run} --public-key {key}.pub")
+    return 0
+
+
+class _DemoGroup(click.Group):
+    """The demos of the installed packages, loaded when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(entry.name for entry in metadata.entry_points(group=DEMO_GROUP))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for entry in metadata.entry_points(group=DEMO_GROUP, name=cmd_name):
+            try:
+                return entry.load()
+            except (ImportError, AttributeError) as error:
+                raise RipienoError(f"the demo {cmd_name!r} cannot be loaded: {error}") from error
+        return None
+
+
+@cli.group("demo", cls=_DemoGroup, invoke_without_command=True)
+@_common_options
+@click.pass_context
+def demo_command(context: click.Context, as_json: bool) -> int:
+    """Run the demo called NAME, or every demo with its defaults.
+
+    \b
+    Example:
+      ripieno demo
+    """
+    if context.invoked_subcommand is not None:
+        return 0
+    names = demo_command.list_commands(context)
+    if not names:
+        raise InputError("no demo is installed; install a package that has one, e.g. ripieno-concerto")
+    for name in names:
+        command = demo_command.get_command(context, name)
+        if command is not None:
+            arguments = ["--json"] if as_json else []
+            with command.make_context(name, arguments, parent=context) as demo_context:
+                command.invoke(demo_context)
+    return 0
