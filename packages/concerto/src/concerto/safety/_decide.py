@@ -46,40 +46,57 @@ def is_state(
     positions: FloatArray,
     velocities: FloatArray,
     radii: FloatArray,
-    forecast: FloatArray,
 ) -> bool:
     """Whether all values are finite and no radius is negative."""
     for radius in radii:
         if not 0.0 <= radius < math.inf:
             return False
-    return all_finite(nominal) and all_finite(positions) and all_finite(velocities) and all_finite(forecast)
+    return all_finite(nominal) and all_finite(positions) and all_finite(velocities)
 
 
 @njit(cache=True, error_model="numpy")
 def update_slacks(
     slacks: FloatArray,
-    normals: FloatArray,
-    velocities_before: FloatArray,
-    velocities_now: FloatArray,
-    forecast_accelerations: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray,
+    radii: FloatArray,
+    forecast_positions: FloatArray,
+    forecast_velocities: FloatArray,
+    alphas: FloatArray,
     dt: float,
     target: float,
     eta: float,
     bound: float,
     losses: FloatArray,
 ) -> None:
-    """Update every slack in place: lambda += eta (target - loss), kept within +-bound.
+    """Update every slack in place by the signed bounded loss: `compute_signed_loss` with the ego's true state.
 
-    The loss is the signed bounded score of Huriot & Sibai (2025): ``arctan(r)/pi`` of the difference r between the
-    constraint value that was imposed, slack included, and the one under the partner's true motion. Everything else of
-    the two values is equal, so ``r = lambda + n.(a_true - a_forecast)``: positive when the forecast was too kind.
+    Args:
+        slacks: lambda per partner, m/s^2, shape ``(n,)``; changed in place and kept within +-bound.
+        positions: now, ego first, m, shape ``(n + 1, d)``.
+        velocities: now, ego first, m/s, shape ``(n + 1, d)``.
+        radii: ego first, m, shape ``(n + 1,)``.
+        forecast_positions: what the last step forecast for the partners, m, shape ``(n, d)``.
+        forecast_velocities: m/s, shape ``(n, d)``.
+        alphas: braking of the pairs, m/s^2, shape ``(n,)``.
+        dt: control period, s.
+        target: value the mean loss is driven to.
+        eta: learning rate.
+        bound: largest absolute slack, m/s^2.
+        losses: output, shape ``(n,)``.
     """
+    normal = np.empty(positions.shape[1])
     for i in range(slacks.shape[0]):
-        r = slacks[i]
-        for k in range(normals.shape[1]):
-            true_acceleration = (velocities_now[i + 1, k] - velocities_before[i + 1, k]) / dt
-            r += normals[i, k] * (true_acceleration - forecast_accelerations[i, k])
-        losses[i] = math.atan(r) / math.pi if not math.isnan(r) else 0.5
+        distance = radii[0] + radii[i + 1]
+        expected, _ = pair_barrier(
+            positions[0], velocities[0], forecast_positions[i], forecast_velocities[i], distance, alphas[i], 0.0, 0.0,
+            normal,
+        )  # fmt: skip
+        actual, _ = pair_barrier(
+            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distance, alphas[i], 0.0, 0.0, normal
+        )
+        loss = math.atan(slacks[i] + (expected - actual) / dt) / math.pi
+        losses[i] = 0.5 if math.isnan(loss) else loss  # absurd numbers count as the worst surprise
         slacks[i] = min(max(slacks[i] + eta * (target - losses[i]), -bound), bound)
 
 
@@ -90,7 +107,7 @@ def decide(
     velocities: FloatArray,
     radii: FloatArray,
     capacity: float,
-    partner_braking: FloatArray,
+    alphas: FloatArray,
     jacobian: FloatArray,
     drift: FloatArray,
     action_from_accel: FloatArray,
@@ -107,8 +124,6 @@ def decide(
     action: FloatArray,
     filtered: FloatArray,
     barriers: FloatArray,
-    normals: FloatArray,
-    partner_accelerations: FloatArray,
 ) -> tuple[int, float]:
     """Choose the ego's action for one control step.
 
@@ -118,7 +133,7 @@ def decide(
         velocities: the same order, m/s, shape ``(n + 1, d)``.
         radii: the same order, m, shape ``(n + 1,)``.
         capacity: largest Cartesian acceleration of the ego, m/s^2.
-        partner_braking: braking that each partner is counted on for, m/s^2, shape ``(n,)``.
+        alphas: braking of each pair that the barrier counts on, m/s^2, shape ``(n,)``.
         jacobian: ego acceleration per unit action, shape ``(d, m)``.
         drift: ego acceleration at zero action, shape ``(d,)``.
         action_from_accel: action per unit acceleration, shape ``(m, d)``.
@@ -135,29 +150,26 @@ def decide(
         action: output, the action to apply, shape ``(m,)``.
         filtered: output, the candidate before any braking, shape ``(m,)``.
         barriers: output, barrier values, m/s, shape ``(n,)``.
-        normals: output, unit vectors from each partner to the ego, shape ``(n, d)``.
-        partner_accelerations: output, those that the forecast implies, m/s^2, shape ``(n, d)``.
 
     Returns:
         The source code of the action and the clearance of its stopping plan, m.
     """
-    n, dim = normals.shape
+    n, dim = forecast.shape
     n_actions = nominal.shape[0]
     rows = np.zeros((n, n_actions))
     right = np.empty(n)
     distances = np.empty(n)
+    normal = np.empty(dim)
     for i in range(n):
         distances[i] = radii[0] + radii[i + 1]
-        alpha = capacity + partner_braking[i]
         barriers[i], right[i] = pair_barrier(
-            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distances[i], alpha, gamma, slacks[i],
-            normals[i],
+            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, slacks[i],
+            normal,
         )  # fmt: skip
         for k in range(dim):
-            partner_accelerations[i, k] = (forecast[i, k] - velocities[i + 1, k]) / dt
-            right[i] += normals[i, k] * (drift[k] - partner_accelerations[i, k])
+            right[i] += normal[k] * (drift[k] - (forecast[i, k] - velocities[i + 1, k]) / dt)
             for column in range(n_actions):
-                rows[i, column] -= normals[i, k] * jacobian[k, column]
+                rows[i, column] -= normal[k] * jacobian[k, column]
 
     brake = _braking_action(
         velocities[0], action_from_accel, action_offset, capacity, action_limit, dt, velocity_command

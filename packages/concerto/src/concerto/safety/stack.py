@@ -228,7 +228,7 @@ class SafetyStack:
         self._partner_id: str | None = None
         self._slacks = np.zeros(0)
         self._warmup_steps_remaining = 0
-        self._last: _LastStep | None = None
+        self._last_forecast: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def state(self) -> SafetyState:
@@ -238,7 +238,7 @@ class SafetyStack:
 
     def start_episode(self) -> None:
         """Forget the last step, keep the slack: the next forecast error must not span a reset of the environment."""
-        self._last = None
+        self._last_forecast = None
 
     def step(
         self,
@@ -254,7 +254,7 @@ class SafetyStack:
             nominal_action: wanted action of the ego, shape ``(action_dim,)``.
             agent_states: snapshot of the ego and of every partner; no partner is fine.
             partner_predicted_states: forecast of every partner one control period ahead; constant velocity by default.
-                Only the velocities enter the barrier.
+                The barrier uses the velocities, the conformal loss also the positions.
             partner_id: identity of the partners, when the caller knows it; a change restarts the slack and its warm-up.
 
         Raises:
@@ -265,23 +265,22 @@ class SafetyStack:
         nominal = np.array(nominal_action, dtype=np.float64)
         partners = self._partners_of(agent_states)
         positions, velocities, radii = self._pack(agent_states, partners)
-        forecast = self._forecast_velocities(partner_predicted_states, partners, velocities)
-        self._check(nominal, positions, velocities, radii, forecast, partners)
+        self._check(nominal, positions, velocities, radii, partners)
+        forecast = self._forecast(partner_predicted_states, partners, positions, velocities)
         ego = agent_states[self.ego_uid]
         jacobian, drift, action_from_accel, action_offset = self._affine_maps(ego)
 
         self._meet(partners, partner_id)
-        loss = self._update_slack(velocities)
-        n, dim = forecast.shape
+        loss = self._update_slack(positions, velocities, radii)
         action, filtered = np.empty_like(nominal), np.empty_like(nominal)
-        barriers, normals, accelerations = np.empty(n), np.empty((n, dim)), np.empty((n, dim))
+        barriers = np.empty(len(partners))
         code, margin = decide(
-            nominal, positions, velocities, radii, self._capacity, self._partner_braking, jacobian, drift,
-            action_from_accel, action_offset, forecast, self._slacks, self._gamma, self._action_limit, self.dt,
+            nominal, positions, velocities, radii, self._capacity, self._alphas, jacobian, drift,
+            action_from_accel, action_offset, forecast[1], self._slacks, self._gamma, self._action_limit, self.dt,
             self._max_accelerations, self._max_speeds, self._tau_brake, self._velocity_command, action, filtered,
-            barriers, normals, accelerations,
+            barriers,
         )  # fmt: skip
-        self._last = _LastStep(velocities, accelerations, normals)
+        self._last_forecast = forecast
         return StackStep(
             action=action,
             nominal_action=nominal,
@@ -326,23 +325,34 @@ class SafetyStack:
             radii[row] = snapshot.radius
         return positions, velocities, radii
 
-    def _forecast_velocities(
-        self, predicted: Mapping[str, AgentSnapshot] | None, partners: tuple[str, ...], velocities: FloatArray
-    ) -> FloatArray:
-        """Give the forecast velocities of the partners, m/s, shape ``(n, d)``."""
-        forecast = velocities[1:].copy()
+    def _forecast(
+        self,
+        predicted: Mapping[str, AgentSnapshot] | None,
+        partners: tuple[str, ...],
+        positions: FloatArray,
+        velocities: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Give positions and velocities of the partners one control period ahead, shape ``(n, d)`` each."""
+        later_velocities = velocities[1:].copy()
         if predicted is None:
-            return forecast
+            with np.errstate(over="ignore"):
+                return positions[1:] + self.dt * later_velocities, later_velocities
+        later_positions = np.empty_like(later_velocities)
         for row, uid in enumerate(partners):
             if uid not in predicted:
                 raise KeyError(f"partner_predicted_states must hold {uid!r}, got {sorted(predicted)}")
-            velocity = predicted[uid].velocity
-            if velocity.shape != forecast[row].shape:
-                raise ValueError(
-                    f"predicted velocity of {uid!r} must have shape {forecast[row].shape}, got {velocity.shape}"
-                )
-            forecast[row] = velocity
-        return forecast
+            forecast = predicted[uid]
+            shape = later_velocities[row].shape
+            for name, target, value in (
+                ("position", later_positions, forecast.position),
+                ("velocity", later_velocities, forecast.velocity),
+            ):
+                if value.shape != shape:
+                    raise ValueError(f"predicted {name} of {uid!r} must have shape {shape}, got {value.shape}")
+                if not all_finite(value):
+                    raise ValueError(f"predicted {name} of {uid!r} must be finite, got {value.tolist()}")
+                target[row] = value
+        return later_positions, later_velocities
 
     def _check(
         self,
@@ -350,13 +360,12 @@ class SafetyStack:
         positions: FloatArray,
         velocities: FloatArray,
         radii: FloatArray,
-        forecast: FloatArray,
         partners: tuple[str, ...],
     ) -> None:
         """Refuse what is not a state of the world, naming the field; one compiled pass when all is well."""
         if nominal.shape != (self._model.action_dim,):
             raise ValueError(f"nominal_action must have shape ({self._model.action_dim},), got {nominal.shape}")
-        if is_state(nominal, positions, velocities, radii, forecast):
+        if is_state(nominal, positions, velocities, radii):
             return
         if not all_finite(nominal):
             raise ValueError(f"nominal_action must be finite, got {nominal.tolist()}")
@@ -366,9 +375,6 @@ class SafetyStack:
                     raise ValueError(f"{name} of {uid!r} must be finite, got {values[row].tolist()}")
             if not (math.isfinite(radii[row]) and radii[row] >= 0.0):
                 raise ValueError(f"radius of {uid!r} must be finite and >= 0, got {radii[row]}")
-        for row, uid in enumerate(partners):
-            if not all_finite(forecast[row]):
-                raise ValueError(f"predicted velocity of {uid!r} must be finite, got {forecast[row].tolist()}")
 
     def _affine_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Give J, a0 of ``a = J u + a0``, and the matrix and offset of its inverse."""
@@ -400,13 +406,13 @@ class SafetyStack:
         self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
         if any(uid not in old for uid in partners):
             self._warmup_steps_remaining = self._n_warmup_steps
-        self._last = None
+        self._last_forecast = None
         self._partners = partners
         self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
         bounds = [self._motion_of(uid) for uid in partners]
         self._max_accelerations = np.array([bound.max_acceleration for bound in bounds], dtype=np.float64)
         self._max_speeds = np.array([bound.max_speed for bound in bounds], dtype=np.float64)
-        self._partner_braking = np.array([self._braking_of(uid) for uid in partners], dtype=np.float64)
+        self._alphas = np.array([self._capacity + self._braking_of(uid) for uid in partners], dtype=np.float64)
 
     def _motion_of(self, uid: str) -> PartnerMotionBound:
         declared = self.partner_motion
@@ -423,10 +429,9 @@ class SafetyStack:
             raise KeyError(f"control_models must hold {uid!r} when partner_braking_fraction > 0")
         return self._partner_braking_fraction * self._models[uid].max_cartesian_accel(self.bounds)
 
-    def _update_slack(self, velocities: FloatArray) -> list[float] | None:
-        """Learn from how the partners moved during the last step; give the loss of every pair."""
-        last = self._last
-        if last is None:
+    def _update_slack(self, positions: FloatArray, velocities: FloatArray, radii: FloatArray) -> list[float] | None:
+        """Learn from how wrong the last forecast was; give the loss of every pair."""
+        if self._last_forecast is None:
             return None
         target = self._epsilon
         if self._warmup_steps_remaining > 0:
@@ -435,19 +440,10 @@ class SafetyStack:
         losses = np.empty(len(self._slacks))
         self._slacks = self._slacks.copy()
         update_slacks(
-            self._slacks, last.normals, last.velocities, velocities, last.partner_accelerations, self.dt, target,
-            self._eta, self._lambda_bound, losses,
+            self._slacks, positions, velocities, radii, *self._last_forecast, self._alphas, self.dt, target, self._eta,
+            self._lambda_bound, losses,
         )  # fmt: skip
         return losses.tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class _LastStep:
-    """What the conformal update needs of the step before."""
-
-    velocities: FloatArray
-    partner_accelerations: FloatArray
-    normals: FloatArray
 
 
 def _require(name: str, value: float, holds: bool, expectation: str) -> None:
