@@ -1,0 +1,307 @@
+"""The page: the answer first, then the evidence for it, then how to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import matplotlib
+from matplotlib.figure import Figure as MatplotlibFigure
+
+from chamber.cell.analysis import Group, compare_pairs, group, verdicts
+from chamber.cell.config import Cell, Condition, DecisionRule, EgoPolicy
+from chamber.cell.outcome import EpisodeOutcome
+from chamber.cell.record import CellRecord
+from chamber.cell.tables import three_tables
+from chamber.cell_report.rewards import reward_figure
+from chamber.cell_report.time_series import distance_figure, intervention_figure, slack_figure
+from chamber.cell_report.trajectories import telling_episode, trajectory_figure
+from chamber.envs.mpe_cooperative_push import DT
+from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg, render_page
+
+__all__ = ["headline", "render_cell_page"]
+
+_FigureMaker = Callable[[Cell, Sequence[EpisodeOutcome], str], MatplotlibFigure]
+
+PARTNERS_IN_WORDS = {
+    "push_cooperative": "covers the landmark that the ego does not take",
+    "push_stubborn": "goes for one landmark whoever stands in the way, and never yields",
+    "push_pursuer": "drives at the ego",
+}
+"""What the built-in partners do, for the reader only: the ego and the stack are never told."""
+
+
+def headline(record: CellRecord) -> str:
+    """Say what came out, in one paragraph."""
+    cell, outcomes = record.cell, record.outcomes
+    parts: list[str] = []
+    for condition in sorted(cell.conditions, reverse=True):
+        total = group(outcomes, condition)
+        parts.append(
+            f"{condition.words.capitalize()}: {total.episodes_with_contact_at_fault} of {total.n_episodes} episodes "
+            "with a contact at the ego's fault."
+        )
+    results = verdicts(cell, outcomes)
+    n_holding = sum(verdict.holds for verdict in results)
+    parts.append(f"{n_holding} of {len(results)} preregistered claims hold.")
+    return " ".join(parts)
+
+
+def render_cell_page(record: CellRecord) -> str:
+    """Make the HTML page of a record; equal records give equal bytes."""
+    sections = [
+        _what_was_run(record.cell),
+        _contacts(record),
+        _trajectories(record),
+        _distances(record),
+    ]
+    if Condition.WITH_STACK in record.cell.conditions:
+        sections += [_interventions(record), _slack(record)]
+    if set(record.cell.conditions) == set(Condition):
+        sections.append(_rewards(record))
+    sections += [_preregistered(record), _safety_tables(record), _how_to_check(record)]
+    return render_page(
+        title="Does the safety stack keep a robot out of trouble beside strangers?",
+        lead=headline(record),
+        sections=sections,
+        footer=f"Cell {record.cell.name}, root seed {record.cell.root_seed}, configuration {record.config_sha256}.",
+    )
+
+
+def _what_was_run(cell: Cell) -> Section:
+    task = cell.task
+    choice = "farther from" if cell.ego.policy is EgoPolicy.FARTHEST_LANDMARK else "nearer to"
+    return Section(
+        heading="What was run",
+        text=f"""
+{cell.question}
+
+Two robots, discs of radius {task.robot_radius_m:g} m, move on a square of 2 m by 2 m and share one reward: minus the
+sum of the distances from each of two landmarks to the nearest robot. An episode lasts {task.episode_length * DT:g} s
+({task.episode_length} steps). The ego drives straight to the landmark that is {choice} its start. Its partner is a
+black box: the ego and the safety stack see where it is and how fast it moves, never what it intends. The stack is told
+one thing about it, that it is never faster than {cell.safety.partner_max_speed_m_s:.4g} m/s.
+
+A contact is the ego's fault unless the ego is at rest when it begins. The ego obeys a new velocity command within one
+step, so it can always stop in time; a partner that drives into a robot at rest has itself to blame. Contacts and fault
+are decided from the recorded positions by a judge that shares no number with the stack.
+""",
+        tables=[
+            Table(
+                headers=["Partner", "What it does", "Registered as"],
+                rows=[
+                    [entry.label, PARTNERS_IN_WORDS.get(entry.class_name, "a black box"), entry.class_name]
+                    for entry in cell.partners
+                ],
+                caption=f"{cell.episodes} episodes per partner and condition, from the same start states everywhere.",
+            )
+        ],
+    )
+
+
+def _contacts(record: CellRecord) -> Section:
+    cell = record.cell
+    rows = [
+        [partner or "all", condition.words, *_group_cells(group(record.outcomes, condition, partner))]
+        for partner in [*(entry.label for entry in cell.partners), None]
+        for condition in cell.conditions
+    ]
+    return Section(
+        heading="Contacts, and whose fault they were",
+        tables=[
+            Table(
+                headers=[
+                    "Partner",
+                    "Condition",
+                    "Episodes",
+                    "with a contact at the ego's fault",
+                    "with any contact",
+                    "Nearest centres (m)",
+                    "Both landmarks covered at the end",
+                    "Mean reward per step (m)",
+                ],
+                rows=rows,
+                caption=f"Discs touch when the centres are {cell.task.safety_distance_m:g} m apart. "
+                "A reward of 0 is best.",
+            )
+        ],
+    )
+
+
+def _group_cells(total: Group) -> list[object]:
+    return [
+        total.n_episodes,
+        total.episodes_with_contact_at_fault,
+        total.episodes_with_contact,
+        f"{total.closest_distance_m:.3f}",
+        total.n_successes,
+        f"{total.mean_reward:.3f}",
+    ]
+
+
+def _trajectories(record: CellRecord) -> Section:
+    def caption(partner: str) -> str:
+        return f"Beside the {partner} partner, start state {telling_episode(record.outcomes, partner)}."
+
+    return Section(
+        heading="One episode, side by side",
+        text="""
+For each partner: the first start state that leads to a contact at the ego's fault in the first condition, or the
+nearest approach when there is none. All panels of a figure begin in the same state. Dots are 0.1 s apart; the discs
+show both robots at their closest approach.
+""",
+        figures=_per_partner(record, trajectory_figure, caption, "paths of both robots from one start state"),
+    )
+
+
+def _distances(record: CellRecord) -> Section:
+    return Section(
+        heading="How near they came",
+        text="""
+Smallest distance of the two centres in each step, over all episodes with a partner: the line is the median, the band
+the range. Below the dashed line the discs overlap: a contact, whoever is to blame.
+""",
+        figures=_per_partner(record, distance_figure, "Distance to the {} partner.".format, "distance over time"),
+    )
+
+
+def _interventions(record: CellRecord) -> Section:
+    return Section(
+        heading="Where the ego's commands came from",
+        text="""
+With the stack: in how many episodes the command of each step was the nominal one, and in how many the stack changed it,
+and how.
+""",
+        figures=_per_partner(record, intervention_figure, "Beside the {} partner.".format, "sources over time"),
+    )
+
+
+def _slack(record: CellRecord) -> Section:
+    return Section(
+        heading="How cautious the stack became",
+        text="""
+The slack λ adapts to how well the partner was forecast: below zero the stack keeps more distance than the barrier alone
+asks for, above zero less. It starts at zero in each episode, so that episodes do not depend on each other. Whatever its
+value, the stack applies no command after which the ego could not stop in time.
+""",
+        figures=_per_partner(record, slack_figure, "Slack beside the {} partner.".format, "slack over time"),
+    )
+
+
+def _rewards(record: CellRecord) -> Section:
+    comparisons = compare_pairs(record.cell, record.outcomes)
+    rows = [
+        [
+            comparison.partner or "all",
+            f"{comparison.without_stack:.3f}",
+            f"{comparison.with_stack:.3f}",
+            f"{comparison.difference.mean:+.3f}",
+            f"{comparison.difference.mean_ci_low:+.3f} to {comparison.difference.mean_ci_high:+.3f}",
+        ]
+        for comparison in comparisons
+    ]
+    return Section(
+        heading="What safety costs",
+        text=f"""
+Episodes with and without the stack are paired by start state and partner. The intervals are 95 % cluster-bootstrap
+intervals of the mean difference ({comparisons[0].difference.n_resamples} resamples; all episodes from one start state
+are one cluster). Left of zero the stack costs reward.
+""",
+        figures=[
+            _figure(
+                partial(reward_figure, comparisons),
+                caption="Mean paired difference and its 95 % interval.",
+                alt="Mean difference of the reward with and without the stack, with intervals, per partner.",
+            )
+        ],
+        tables=[Table(["Partner", "Without stack (m)", "With stack (m)", "Difference (m)", "95 % interval (m)"], rows)],
+    )
+
+
+def _preregistered(record: CellRecord) -> Section:
+    rows = [
+        [
+            verdict.rule.claim,
+            f"{verdict.rule.number.words}, {verdict.rule.condition.words}, {verdict.rule.partner or 'all partners'}",
+            _limits(verdict.rule),
+            f"{verdict.value:g}",
+            "holds" if verdict.holds else "does not hold",
+        ]
+        for verdict in verdicts(record.cell, record.outcomes)
+    ]
+    return Section(
+        heading="What was preregistered, and the verdict",
+        text=f"""
+These rules are part of the configuration, which was hashed into run.json before the first episode
+(SHA-256 {record.config_sha256}).
+""",
+        tables=[Table(["Claim", "Number", "Rule", "Measured", "Verdict"], rows)],
+    )
+
+
+def _limits(rule: DecisionRule) -> str:
+    limits = {"at least": rule.at_least, "at most": rule.at_most}
+    return " and ".join(f"{words} {limit:g}" for words, limit in limits.items() if limit is not None)
+
+
+def _safety_tables(record: CellRecord) -> Section:
+    report = three_tables(record.cell, record.outcomes)
+    return Section(
+        heading="The three-table safety report",
+        text=f"The same tables as in three_tables.json and three_tables.md (content hash {report.content_hash}).",
+        tables=[
+            Table(
+                ["Assumption", "Description", "Steps in which it did not hold", "Steps"],
+                [[row.assumption, row.description, row.violations, row.n_steps] for row in report.table_1],
+                caption="Assumptions. The guarantee rests on A1 and A2; A3 is the forecast that the slack learns from.",
+            ),
+            Table(
+                ["Predictor", "Conformal mode", "Episodes", "Contacts at the ego's fault", "Braking or fallback steps"],
+                [
+                    [row.predictor, row.conformal_mode, row.n_episodes, row.violations, row.fallback_fires]
+                    for row in report.table_2
+                ],
+                caption="With the stack: the partner's motion is predicted (pred), the slack learns (Learn).",
+            ),
+            Table(
+                ["Condition", "λ mean (m/s²)", "λ variance", "λ mean of the oracle"],
+                [
+                    [row.condition, f"{row.lambda_mean:.4g}", f"{row.lambda_var:.4g}", f"{row.oracle_lambda_mean:g}"]
+                    for row in report.table_3
+                ],
+                caption="How much more cautious than an oracle that knows the partner's true motion and never learns.",
+            ),
+        ],
+    )
+
+
+def _how_to_check(record: CellRecord) -> Section:
+    return Section(
+        heading="How to check this page",
+        text=f"""
+Run `ripieno verify FOLDER` on the folder that holds this page. It checks every byte of every file, this one included,
+against run.json and the hash chain in events.jsonl, and prints the digest of the run. The run printed the same digest
+when it ended: with `ripieno verify FOLDER --expect DIGEST` nobody can exchange the folder for another one.
+
+Every number and figure here was computed from events.jsonl alone ({len(record.outcomes)} episodes, each with every
+position and command of every step). To run the cell again, with the same events on any machine of the same kind:
+`ripieno demo push --cell FOLDER/cell.yaml --episodes {record.cell.episodes}`.
+""",
+    )
+
+
+def _per_partner(record: CellRecord, make: _FigureMaker, caption: Callable[[str], str], what: str) -> list[Figure]:
+    labels = [entry.label for entry in record.cell.partners]
+    return [
+        _figure(
+            partial(make, record.cell, record.outcomes, label),
+            caption=caption(label),
+            alt=f"Beside the {label} partner: {what}.",
+        )
+        for label in labels
+    ]
+
+
+def _figure(make: Callable[[], MatplotlibFigure], *, caption: str, alt: str) -> Figure:
+    with matplotlib.rc_context(FIGURE_STYLE):
+        return Figure(svg=figure_to_svg(make()), caption=caption, alt=alt)

@@ -1,0 +1,94 @@
+"""``ripieno demo push``: run the planar push cell with and without the safety stack, verify it, say where to look."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from chamber.cell.config import Cell
+
+__all__ = ["run_demo"]
+
+
+@click.command("push")
+@click.option(
+    "--cell",
+    "cell_path",
+    type=click.Path(path_type=Path),
+    help="Cell to run (YAML). Default: the preregistered cell of the package.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Run folder to make; it must not exist. Default: runs/push-<UTC timestamp>.",
+)
+@click.option(
+    "--episodes", type=click.IntRange(min=1), help="Episodes per partner and condition, instead of the cell's own."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_json: bool) -> None:
+    """Run the planar push task with three black-box partners, with and without the safety stack.
+
+    Takes about half a minute, then verifies its own output and says where to look.
+
+    Example: ripieno demo push --out runs/first
+    """
+    # Late, because `ripieno --help` loads this module and must stay fast.
+    from chamber.cell.loading import default_cell_text, parse_cell, read_cell_text
+    from chamber.cell.runner import run_cell
+    from chamber.cell_report import render_cell_page
+    from chamber.cell_report.page import headline
+    from ripieno.errors import IntegrityError
+    from ripieno.verify import verify
+
+    text = default_cell_text() if cell_path is None else read_cell_text(cell_path)
+    cell = parse_cell(text, source="planar_push.yaml" if cell_path is None else str(cell_path))
+    if episodes is not None:
+        cell = cell.model_copy(update={"episodes": episodes})
+    folder = out if out is not None else Path("runs") / f"push-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+    with _progress(cell) as progress:
+        result = run_cell(cell, folder, cell_text=text, pages={"index.html": render_cell_page}, progress=progress)
+    report = verify(folder, expect=result.digest)
+    if not report.ok:
+        raise IntegrityError(f"the run that was just written does not verify: {report.first_problem}")
+    summary = {
+        "folder": str(folder),
+        "page": str(folder / "index.html"),
+        "digest": result.digest,
+        "verified": report.ok,
+        "headline": headline(result.record),
+    }
+    if as_json:
+        click.echo(json.dumps(summary))
+        return
+    click.echo(summary["headline"])
+    click.echo(f"Verified: every file of {folder} is as it was written (digest {result.digest}).")
+    click.echo(f"Look at {folder / 'index.html'}; check again with: ripieno verify {folder} --expect {result.digest}")
+
+
+@contextmanager
+def _progress(cell: Cell) -> Generator[Callable[[str], None]]:
+    """A progress bar on stderr when it is a terminal, else silence."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=len(cell.partners) * len(cell.conditions) * cell.episodes)
+        done = -1
+
+        def step(words: str) -> None:
+            nonlocal done
+            done += 1
+            bar.update(task, description=words, completed=done)
+
+        yield step
