@@ -274,9 +274,9 @@ class OSCBF:
         return np.asarray(x), (time.perf_counter() - started) * 1e3
 
     def _result(self, q_dot: FloatArray, raw_slack: FloatArray, solve_ms: float) -> OSCBFResult:
-        if raw_slack.size == 0:
-            return OSCBFResult(q_dot, raw_slack, solve_ms, active_rows=(), max_slack=0.0, slack_l2=0.0)
-        smallest = float(raw_slack.min())
+        # Plain floats: for the few dozen rows of an arm, lists are faster than array reductions.
+        values = raw_slack.tolist()
+        smallest, largest = min(values, default=0.0), max(values, default=0.0)
         if smallest < _NEGATIVE_SLACK_WARNING:
             warnings.warn(f"solver returned slack down to {smallest:.3g}; clipped at 0", UserWarning, stacklevel=3)
         slack = np.maximum(raw_slack, 0.0)
@@ -284,8 +284,8 @@ class OSCBF:
             q_dot,
             slack,
             solve_ms,
-            active_rows=tuple((slack > self._active_slack).nonzero()[0].tolist()),
-            max_slack=float(slack.max()),
+            active_rows=tuple(row for row, value in enumerate(values) if value > self._active_slack),
+            max_slack=max(largest, 0.0),
             slack_l2=math.sqrt(slack.dot(slack)),
         )
 
