@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from concerto.safety._barrier import constraint_rows
+from concerto.safety._barrier import write_constraint_rows
 from concerto.safety._projection import nominal_is_feasible
 from concerto.safety.api import (
     AgentControlModel,
@@ -295,7 +295,11 @@ def assemble(
             body = n - n_forecasts + f
             for k in range(packed.shape[1]):
                 drifts[body, k] = (packed[2 * n + n_forecasts + f, k] - velocities[body, k]) / forecast_dt
-    h, rows, right = constraint_rows(
+    n_rows = pairs.shape[0]
+    violation = np.empty(n_rows)
+    rows = np.empty((n_rows, nominal.shape[0]))
+    right = np.empty(n_rows)
+    write_constraint_rows(
         packed[:n],
         velocities,
         radii,
@@ -307,11 +311,11 @@ def assemble(
         pairs,
         slacks,
         gamma,
-        nominal.shape[0],
+        np.empty(packed.shape[1]),
+        violation,
+        rows,
+        right,
     )
-    violation = np.empty(h.shape[0])
-    for i in range(h.shape[0]):
-        violation[i] = max(0.0, -h[i])
     verdict = PASS_THROUGH if nominal_is_feasible(nominal, rows, right, lower, upper) else NEEDS_PROJECTION
     return verdict, violation, rows, right
 

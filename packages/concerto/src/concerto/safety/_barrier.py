@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from concerto.safety.api import FloatArray
 
-__all__ = ["COINCIDENT_DISTANCE", "constraint_rows", "pair_barrier"]
+__all__ = ["COINCIDENT_DISTANCE", "barrier_values", "pair_barrier", "write_constraint_rows"]
 
 COINCIDENT_DISTANCE = 1e-9
 """Centres closer than this, m, have no direction: +x is taken."""
@@ -32,17 +32,17 @@ _APPROACH_SPEED_FLOOR = 1e-3
 
 @njit(cache=True)
 def pair_barrier(
-    position_i: FloatArray,
-    velocity_i: FloatArray,
-    position_j: FloatArray,
-    velocity_j: FloatArray,
+    positions: FloatArray,
+    velocities: FloatArray,
+    i: int,
+    j: int,
     safety_distance: float,
     alpha: float,
     gamma: float,
     slack: float,
     normal: FloatArray,
 ) -> tuple[float, float]:
-    """Give the barrier h (m/s) and the right-hand side R (m/s^2) of one pair; write n into ``normal``.
+    """Give the barrier h (m/s) and the right-hand side R (m/s^2) of the bodies i and j; write n into ``normal``.
 
     Cases: centres that coincide get h = -D and a right-hand side no robot can meet; overlapping spheres get h = c,
     whatever their depth; spheres apart get the formulas of the module.
@@ -50,8 +50,8 @@ def pair_barrier(
     squared_distance = 0.0
     squared_speed = 0.0
     for k in range(normal.shape[0]):
-        dp = position_i[k] - position_j[k]
-        dv = velocity_i[k] - velocity_j[k]
+        dp = positions[i, k] - positions[j, k]
+        dv = velocities[i, k] - velocities[j, k]
         normal[k] = dp
         squared_distance += dp * dp
         squared_speed += dv * dv
@@ -63,7 +63,7 @@ def pair_barrier(
     closing = 0.0
     for k in range(normal.shape[0]):
         normal[k] /= distance
-        closing += normal[k] * (velocity_i[k] - velocity_j[k])
+        closing += normal[k] * (velocities[i, k] - velocities[j, k])
     tangential = (squared_speed - closing * closing) / distance
     gap = distance - safety_distance
     if gap <= 0.0:
@@ -74,7 +74,7 @@ def pair_barrier(
 
 
 @njit(cache=True)
-def constraint_rows(
+def write_constraint_rows(
     positions: FloatArray,
     velocities: FloatArray,
     radii: FloatArray,
@@ -86,9 +86,12 @@ def constraint_rows(
     pairs: NDArray[np.int64],
     slacks: FloatArray,
     gamma: float,
-    n_actions: int,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Give barrier values, rows and right-hand sides of all pairs in the space of the stacked actions.
+    normal: FloatArray,
+    violation: FloatArray,
+    rows: FloatArray,
+    right: FloatArray,
+) -> None:
+    """Write violations, rows and right-hand sides of all pairs in the space of the stacked actions.
 
     The acceleration of body k is ``jacobians[k] @ u[slots[k] : slots[k] + action_dims[k]] + drifts[k]``; a body whose
     action is not decided here has ``action_dims[k] == 0``, and its drift is its forecast acceleration.
@@ -105,36 +108,63 @@ def constraint_rows(
         pairs: body indices i, j of every row, shape ``(p, 2)``.
         slacks: lambda of every row, m/s^2, shape ``(p,)``.
         gamma: rate of the barrier, 1/s.
-        n_actions: length of the stacked action.
-
-    Returns:
-        ``h`` with shape ``(p,)``, ``A`` with shape ``(p, n_actions)`` and ``b`` with shape ``(p,)``: ``A u <= b``.
+        normal: scratch, shape ``(d,)``.
+        violation: ``max(0, -h)`` of every row, m/s, shape ``(p,)``; written.
+        rows: A of ``A u <= b``, shape ``(p, n_actions)``; written.
+        right: b, shape ``(p,)``; written.
     """
-    n_rows = pairs.shape[0]
-    dim = positions.shape[1]
-    h = np.empty(n_rows)
-    rows = np.zeros((n_rows, n_actions))
-    right = np.empty(n_rows)
-    normal = np.empty(dim)
-    for row in range(n_rows):
+    rows[:, :] = 0.0
+    for row in range(pairs.shape[0]):
         i = pairs[row, 0]
         j = pairs[row, 1]
-        h[row], bound = pair_barrier(
-            positions[i],
-            velocities[i],
-            positions[j],
-            velocities[j],
+        h, bound = pair_barrier(
+            positions,
+            velocities,
+            i,
+            j,
             float(radii[i] + radii[j]),
             float(capacities[i] + capacities[j]),
             gamma,
             slacks[row],
             normal,
         )
-        for k in range(dim):
+        for k in range(normal.shape[0]):
             for column in range(action_dims[i]):
                 rows[row, slots[i] + column] -= normal[k] * jacobians[i, k, column]
             for column in range(action_dims[j]):
                 rows[row, slots[j] + column] += normal[k] * jacobians[j, k, column]
             bound += normal[k] * (drifts[i, k] - drifts[j, k])
+        violation[row] = max(0.0, -h)
         right[row] = bound
-    return h, rows, right
+
+
+@njit(cache=True)
+def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int64], alphas: FloatArray) -> FloatArray:
+    """Give the barrier h of many pairs, m/s, shape ``(p,)``.
+
+    Args:
+        packed: n positions followed by n velocities, shape ``(2 n, d)``.
+        radii: m, shape ``(n,)``.
+        pairs: body indices of every pair, shape ``(p, 2)``.
+        alphas: braking of every pair, m/s^2, shape ``(p,)``.
+    """
+    n = radii.shape[0]
+    positions = packed[:n]
+    velocities = packed[n:]
+    h = np.empty(pairs.shape[0])
+    normal = np.empty(packed.shape[1])
+    for row in range(pairs.shape[0]):
+        i = pairs[row, 0]
+        j = pairs[row, 1]
+        h[row], _ = pair_barrier(
+            positions,
+            velocities,
+            i,
+            j,
+            float(radii[i] + radii[j]),
+            float(alphas[row]),
+            0.0,
+            0.0,
+            normal,
+        )
+    return h

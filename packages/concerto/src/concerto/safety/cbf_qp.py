@@ -70,10 +70,10 @@ def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: fl
         2.46410162
     """
     h, _ = pair_barrier(
-        np.asarray(snap_i.position, dtype=np.float64),
-        np.asarray(snap_i.velocity, dtype=np.float64),
-        np.asarray(snap_j.position, dtype=np.float64),
-        np.asarray(snap_j.velocity, dtype=np.float64),
+        np.array((snap_i.position, snap_j.position), dtype=np.float64),
+        np.array((snap_i.velocity, snap_j.velocity), dtype=np.float64),
+        0,
+        1,
         float(snap_i.radius + snap_j.radius),
         float(alpha_pair),
         0.0,
