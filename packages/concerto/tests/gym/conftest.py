@@ -22,7 +22,7 @@ class TwoIntegratorsEnv(gym.Env[Any, Any]):
     With ``uid_actions`` the action is a dict with a Box for the ego and one for the partner.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it per instance
     control_timestep = DT
 
     def __init__(

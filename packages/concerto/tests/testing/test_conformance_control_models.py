@@ -171,7 +171,10 @@ def test_the_error_names_the_check_the_problem_and_the_remedy() -> None:
     with pytest.raises(ConformanceError) as caught:
         check_control_model(ForgetsTheGain())
     error = caught.value
-    assert (error.check, str(error).startswith("right_inverse: accel(action(a)) misses a by")) == ("right_inverse", True)
+    assert (error.check, str(error).startswith("right_inverse: accel(action(a)) misses a by")) == (
+        "right_inverse",
+        True,
+    )
     assert f"How to mend it: {error.remedy}" in str(error)
 
 

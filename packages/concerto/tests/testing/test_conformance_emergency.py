@@ -104,7 +104,7 @@ class NormalisesInPlace(Broken):
     def compute_override(self, agent_state: Any, pairwise_repulsion_vectors: Any, bounds: Any) -> Any:
         override = super().compute_override(agent_state, pairwise_repulsion_vectors, bounds)
         for vector in pairwise_repulsion_vectors:
-            vector *= bounds.cartesian_accel_capacity
+            vector[:] = vector * bounds.cartesian_accel_capacity
         return override
 
 

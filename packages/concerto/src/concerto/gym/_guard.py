@@ -86,9 +86,7 @@ class EgoGuard:
         stack_options: Mapping[str, Any],
     ) -> None:
         _require_matching_box(box, ego_uid, control_models, bounds)
-        self.stack = SafetyStack(
-            ego_uid=ego_uid, control_models=control_models, bounds=bounds, dt=dt, **stack_options
-        )
+        self.stack = SafetyStack(ego_uid=ego_uid, control_models=control_models, bounds=bounds, dt=dt, **stack_options)
         self._box = box
         self._ego_uid = ego_uid
         self._dt = dt

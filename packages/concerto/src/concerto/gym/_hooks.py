@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
@@ -46,11 +46,8 @@ def call_vector_hook(
     if given is not None:
         results = list(given(env))
     else:
-        call = getattr(env.unwrapped, "call", None)
         try:
-            if call is None:
-                raise AttributeError(f"{type(env.unwrapped).__name__} has no method call")
-            results = list(call(name))
+            results = list(cast("Any", env.unwrapped).call(name))
         except AttributeError as error:
             raise ValueError(
                 f"the sub-environments of {env} have no {name}: add it to them, or give {name}= to the wrapper"

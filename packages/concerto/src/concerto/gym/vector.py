@@ -49,7 +49,8 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         **stack_options: further keyword arguments of `SafetyStack`.
 
     Raises:
-        TypeError: the ego's action space is no Box of floats, or ``stack_options`` has an unknown name.
+        TypeError: the ego's action space is no Box of floats, ``stack_options`` has an unknown name, or the metadata do
+            not tell the autoreset mode.
         ValueError: a hook is missing, what it says does not fit the action space, or the autoreset mode hides last
             states.
     """
@@ -181,7 +182,7 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
 def _require_autoreset_mode(env: AnyVectorEnv) -> AutoresetMode:
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
-        raise ValueError(f"metadata['autoreset_mode'] of {env} must be an AutoresetMode, got {mode!r}")
+        raise TypeError(f"metadata['autoreset_mode'] of {env} must be an AutoresetMode, got {mode!r}")
     if mode is AutoresetMode.SAME_STEP:
         raise ValueError(
             f"{env} resets a sub-environment in the step that ends its episode, so its last state cannot be judged: "

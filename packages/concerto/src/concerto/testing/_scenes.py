@@ -93,7 +93,9 @@ class BarrierRow:
         return float(-self.normal @ accel_i + self.normal @ accel_j) - self.limit
 
 
-def barrier_row(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha: float, gamma: float, slack: float) -> BarrierRow:
+def barrier_row(
+    snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha: float, gamma: float, slack: float
+) -> BarrierRow:
     """Give the row of a pair whose centres are apart.
 
     With the gap e = |dp| - D, the closing velocity c = n.dv and psi = sqrt(2 alpha e): outside contact h = psi + c
@@ -134,9 +136,7 @@ class Rows:
             alpha = scene.models[i].max_cartesian_accel(scene.bounds)
             alpha += share * scene.models[j].max_cartesian_accel(scene.bounds)
             slack = scene.slack[min(i, j), max(i, j)]
-            rows.append(
-                barrier_row(scene.snapshots[i], scene.snapshots[j], alpha=alpha, gamma=self.gamma, slack=slack)
-            )
+            rows.append(barrier_row(scene.snapshots[i], scene.snapshots[j], alpha=alpha, gamma=self.gamma, slack=slack))
         return rows
 
     def excess(self, scene: Scene, actions: Mapping[str, FloatArray]) -> FloatArray:
@@ -183,7 +183,7 @@ class SceneMaker:
             position = direction / np.linalg.norm(direction) * distance
             snapshots[uid] = AgentSnapshot(position, rng.uniform(-0.6, 0.6, dim), 0.25)
         models: dict[str, AgentControlModel] = {
-            uid: VelocityCommandControlModel(uid, dim, 0.1)
+            uid: VelocityCommandControlModel(uid, dim, 0.1, max_cartesian_accel_value=BOUNDS.cartesian_accel_capacity)
             if velocity_commands
             else DoubleIntegratorControlModel(uid, dim)
             for uid in uids

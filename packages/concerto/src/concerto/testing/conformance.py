@@ -149,6 +149,13 @@ def demand(condition: object, problem: str) -> None:
         raise _Refusal(problem)
 
 
+def demand_members(subject: object, protocol: type) -> None:
+    """Refuse a subject that lacks a public member of a runtime-checkable Protocol."""
+    if not isinstance(subject, protocol):
+        missing = [name for name in dir(protocol) if not name.startswith("_") and not hasattr(subject, name)]
+        raise _Refusal(f"{type(subject).__name__} lacks {missing} of {protocol.__name__}")
+
+
 def demand_raises(expected: type[Exception], call: Callable[[], object], situation: str) -> None:
     """Refuse unless ``call`` raises ``expected``."""
     try:

@@ -11,7 +11,7 @@ import numpy as np
 
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds, FloatArray
 from concerto.testing._arrays import copy_of, demand_vector, flat, same_snapshot, shares_memory
-from concerto.testing.conformance import Check, Suite, demand, demand_raises, raise_first_problem
+from concerto.testing.conformance import Check, Suite, demand, demand_members, demand_raises, raise_first_problem
 from ripieno.randomness import derive_substream
 
 __all__ = ["check_control_model", "control_model_checks"]
@@ -103,11 +103,11 @@ def check_control_model(
 @_suite.check("give uid as text, action_dim and position_dim as int >= 1, and the three methods of AgentControlModel")
 def protocol(trial: _Trial) -> None:
     """The model has the attributes and methods of AgentControlModel."""
-    model = trial.model
-    demand(isinstance(model, AgentControlModel), f"{type(model).__name__} lacks a member of AgentControlModel")
-    demand(isinstance(model.uid, str) and model.uid, f"uid is {model.uid!r}")
+    demand_members(trial.model, AgentControlModel)
+    uid = getattr(trial.model, "uid", None)
+    demand(isinstance(uid, str) and uid, f"uid is {uid!r}")
     for name in ("action_dim", "position_dim"):
-        value = getattr(model, name)
+        value = getattr(trial.model, name)
         demand(isinstance(value, int) and value >= 1, f"{name} is {value!r}")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds, FloatArray
 from concerto.safety.emergency import EmergencyController
 from concerto.testing._arrays import copy_of, demand_vector, flat, same_snapshot, shares_memory
-from concerto.testing.conformance import Check, Suite, demand, raise_first_problem
+from concerto.testing.conformance import Check, Suite, demand, demand_members, raise_first_problem
 from ripieno.randomness import derive_substream
 
 __all__ = ["check_emergency_controller", "emergency_controller_checks"]
@@ -120,7 +120,7 @@ def check_emergency_controller(
 @_suite.check("give the class a method compute_override(agent_state, pairwise_repulsion_vectors, bounds)")
 def protocol(trial: _Trial) -> None:
     """The controller has the method of EmergencyController, callable by its documented keywords."""
-    demand(isinstance(trial.controller, EmergencyController), "there is no method compute_override")
+    demand_members(trial.controller, EmergencyController)
     trial.controller.compute_override(
         agent_state=trial.snapshot, pairwise_repulsion_vectors=list(trial.dangers[0]), bounds=_WIDE_BOUNDS
     )

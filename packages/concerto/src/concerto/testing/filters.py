@@ -1,36 +1,16 @@
 """Judge a safety filter, for the ego alone or for several robots at once.
 
 A filter is judged through a factory that builds it for given control models, so that the checks can choose the
-scenes themselves. Every answer is held against the rows of `concerto.testing._scenes`, which are computed here
-from the published formula and not by the filter.
+scenes themselves.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
-
-import numpy as np
-
-from concerto.safety.api import (
-    AgentControlModel,
-    AgentSnapshot,
-    DoubleIntegratorControlModel,
-    EgoOnlySafetyFilter,
-    FloatArray,
-    JointSafetyFilter,
-    SafetyMode,
-    make_lambda_dict,
-)
-from concerto.safety.errors import ConcertoSafetyInfeasible
-from concerto.testing._arrays import copy_of, demand_vector, flat, same_snapshots, shares_memory
-from concerto.testing._scenes import BOUNDS, EGO, PARTNERS, Rows, Scene, SceneMaker, nearest_distance
-from concerto.testing.conformance import Check, Suite, demand, demand_raises, raise_first_problem
-from ripieno.randomness import derive_substream
+from concerto.safety.api import SafetyMode
+from concerto.testing._filter_checks import common, ego_only, shared_control
+from concerto.testing._filter_trial import EgoOnlyFilterFactory, FilterTrial, JointFilterFactory
+from concerto.testing._scenes import Rows
+from concerto.testing.conformance import Check, raise_first_problem
 
 __all__ = [
     "EgoOnlyFilterFactory",
@@ -40,104 +20,6 @@ __all__ = [
     "ego_only_filter_checks",
     "joint_filter_checks",
 ]
-
-EgoOnlyFilterFactory = Callable[[Mapping[str, AgentControlModel]], EgoOnlySafetyFilter]
-"""Builds a new filter of the ego's action for control models by uid."""
-JointFilterFactory = Callable[[Mapping[str, AgentControlModel]], JointSafetyFilter]
-"""Builds a new filter of several actions for control models by uid."""
-
-_ROW_TOLERANCE = 1e-6
-_DISTANCE_TOLERANCE = 1e-4
-"""Slack of "nearest": an interior-point solver is up to 5e-5 off at a weakly active row."""
-_INFO_KEYS = ("lambda", "constraint_violation", "prediction_gap_loss", "fallback_fired", "qp_solve_ms")
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What a filter returned: the action per controlled robot, as it came, and the telemetry."""
-
-    actions: dict[str, object]
-    info: Mapping[str, Any]
-
-    def numbers(self) -> dict[str, FloatArray]:
-        """Give the actions as plain vectors."""
-        return {uid: flat(action) for uid, action in self.actions.items()}
-
-    def bytes(self) -> list[bytes]:
-        """Give the numbers as bytes, in the order of the uids."""
-        return [action.tobytes() for _, action in sorted(self.numbers().items())]
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A filter factory and how to call what it builds.
-
-    Attributes:
-        make: builds a filter.
-        mode: which robots the filter controls.
-        rows: the settings that its rows have to follow.
-    """
-
-    make: EgoOnlyFilterFactory | JointFilterFactory
-    mode: SafetyMode
-    rows: Rows
-
-    @property
-    def ego_only(self) -> bool:
-        """Whether only the ego is controlled."""
-        return self.mode is SafetyMode.EGO_ONLY
-
-    @property
-    def partner_action_bound(self) -> float | None:
-        """Bound on the change of a partner's action, in shared control."""
-        return 0.8 if self.mode is SafetyMode.SHARED_CONTROL else None
-
-    def maker(self, stream: str) -> SceneMaker:
-        """Give a source of scenes that depends on the mode and the name alone."""
-        rng = derive_substream(f"concerto.testing.filters.{self.mode.value}.{stream}").default_rng()
-        return SceneMaker(rng, self.rows, ego_only=self.ego_only, partner_action_bound=self.partner_action_bound)
-
-    @cached_property
-    def active_scenes(self) -> list[Scene]:
-        """Scenes in 2-D and 3-D with one to three partners that need the filter."""
-        maker = self.maker("active")
-        return [maker.active(dim=dim, n_partners=n) for dim in (2, 3) for n in (1, 1, 2, 3)]
-
-    def answer(self, scene: Scene) -> _Answer:
-        """Ask a new filter."""
-        return self.call(self.make(scene.models), scene)
-
-    def call(self, safety_filter: object, scene: Scene, **changes: Any) -> _Answer:
-        """Ask a filter, with some of the arguments replaced; the scene is copied first."""
-        scene = _copy(scene)
-        arguments: dict[str, Any] = {
-            "proposed_action": scene.actions[EGO] if self.ego_only else scene.actions,
-            "obs": {"agent_states": scene.snapshots, "meta": {"partner_id": None}},
-            "state": scene.state(),
-            "bounds": scene.bounds,
-        }
-        if self.ego_only:
-            arguments |= {"ego_uid": EGO, "partner_predicted_states": scene.forecasts, "dt": scene.dt}
-        elif self.mode is SafetyMode.SHARED_CONTROL:
-            arguments |= {"ego_uid": EGO, "partner_action_bound": scene.partner_action_bound}
-        actions, info = cast("Any", safety_filter).filter(**{**arguments, **changes})
-        return _Answer({EGO: actions} if self.ego_only else dict(actions), info)
-
-
-def _copy(scene: Scene) -> Scene:
-    return replace(
-        scene,
-        snapshots={uid: copy_of(snapshot) for uid, snapshot in scene.snapshots.items()},
-        actions={uid: action.copy() for uid, action in scene.actions.items()},
-        forecasts={uid: copy_of(snapshot) for uid, snapshot in scene.forecasts.items()},
-        slack=dict(scene.slack),
-    )
-
-
-_common: Suite[_Trial] = Suite()
-_ego_only: Suite[_Trial] = Suite()
-_joint: Suite[_Trial] = Suite()
-_shared_control: Suite[_Trial] = Suite()
 
 
 def ego_only_filter_checks(
@@ -150,8 +32,8 @@ def ego_only_filter_checks(
         cbf_gamma: the rate its rows use, 1/s.
         partner_braking_fraction: the share of a partner's capacity its barrier counts on, 0 to 1.
     """
-    trial = _Trial(make_filter, SafetyMode.EGO_ONLY, Rows(cbf_gamma, partner_braking_fraction))
-    return [*_common.bind(trial), *_ego_only.bind(trial)]
+    trial = FilterTrial(make_filter, SafetyMode.EGO_ONLY, Rows(cbf_gamma, partner_braking_fraction))
+    return [*common.bind(trial), *ego_only.bind(trial)]
 
 
 def joint_filter_checks(
@@ -169,9 +51,9 @@ def joint_filter_checks(
     """
     if mode is SafetyMode.EGO_ONLY:
         raise ValueError("mode must be CENTRALIZED or SHARED_CONTROL, got EGO_ONLY: use ego_only_filter_checks")
-    trial = _Trial(make_filter, mode, Rows(cbf_gamma, 1.0))
-    shared = _shared_control.bind(trial) if mode is SafetyMode.SHARED_CONTROL else []
-    return [*_common.bind(trial), *_joint.bind(trial), *shared]
+    trial = FilterTrial(make_filter, mode, Rows(cbf_gamma, 1.0))
+    shared = shared_control.bind(trial) if mode is SafetyMode.SHARED_CONTROL else []
+    return [*common.bind(trial), *shared]
 
 
 def check_ego_only_filter(
@@ -187,9 +69,7 @@ def check_ego_only_filter(
         >>> check_ego_only_filter(lambda models: ExpCBFQP.ego_only(control_models=models))
     """
     raise_first_problem(
-        ego_only_filter_checks(
-            make_filter, cbf_gamma=cbf_gamma, partner_braking_fraction=partner_braking_fraction
-        )
+        ego_only_filter_checks(make_filter, cbf_gamma=cbf_gamma, partner_braking_fraction=partner_braking_fraction)
     )
 
 
@@ -203,337 +83,3 @@ def check_joint_filter(
         ValueError: the mode is that of an ego-only filter.
     """
     raise_first_problem(joint_filter_checks(make_filter, mode=mode, cbf_gamma=cbf_gamma))
-
-
-# ------------------------------------------------------------------------------------------------ both kinds
-
-
-@_common.check("give the class the methods filter(...) and reset(*, seed=None), both with the documented keywords")
-def protocol(trial: _Trial) -> None:
-    """The filter has the two methods of its Protocol, and reset takes an optional seed."""
-    safety_filter = trial.make(trial.active_scenes[0].models)
-    kind = EgoOnlySafetyFilter if trial.ego_only else JointSafetyFilter
-    demand(isinstance(safety_filter, kind), f"{type(safety_filter).__name__} lacks a method of {kind.__name__}")
-    safety_filter.reset()
-    safety_filter.reset(seed=1)
-
-
-@_common.check("return float64 arrays of the shape of the proposed action, a dict of them for several robots")
-def action_form(trial: _Trial) -> None:
-    """Every filtered action is a finite float64 vector of its robot's action_dim, one per proposed action."""
-    for scene in trial.active_scenes:
-        answer = trial.answer(scene)
-        demand(set(answer.actions) == set(scene.actions), f"actions came back for {sorted(answer.actions)}")
-        for uid, action in answer.actions.items():
-            demand_vector(f"the action of {uid!r}", action, scene.models[uid].action_dim)
-
-
-@_common.check("return a copy, also when the nominal action passes unchanged, and no buffer that the next call reuses")
-def fresh_output(trial: _Trial) -> None:
-    """Filtered actions are the caller's own: not a view of the proposed ones, not reused by the next call."""
-    for scene in (trial.maker("fresh").inactive(dim=2, n_partners=1), trial.active_scenes[0]):
-        safety_filter = trial.make(scene.models)
-        proposed = {uid: action.copy() for uid, action in scene.actions.items()}
-        answer = trial.call(safety_filter, scene, proposed_action=proposed[EGO] if trial.ego_only else proposed)
-        for action in answer.actions.values():
-            demand(not shares_memory(action, *proposed.values()), "the filter returned a view of the proposed action")
-        before = answer.bytes()
-        other = replace(scene, actions={uid: 0.5 * action for uid, action in scene.actions.items()})
-        trial.call(safety_filter, other)
-        demand(answer.bytes() == before, "the next call changed an action that was returned earlier")
-
-
-@_common.check("work on copies of the action, the snapshots and the forecasts")
-def inputs_unchanged(trial: _Trial) -> None:
-    """The proposed action, the snapshots and the forecasts are read, never written."""
-    for scene in trial.active_scenes:
-        given = _copy(scene)
-        proposed: object = given.actions[EGO] if trial.ego_only else given.actions
-        changes: dict[str, Any] = {"proposed_action": proposed, "obs": {"agent_states": given.snapshots}}
-        if trial.ego_only:
-            changes["partner_predicted_states"] = given.forecasts
-        trial.call(trial.make(scene.models), scene, **changes)
-        same = all(np.array_equal(given.actions[uid], action) for uid, action in scene.actions.items())
-        demand(same and list(given.actions) == list(scene.actions), "the filter wrote into the proposed action")
-        demand(same_snapshots(given.snapshots, scene.snapshots), "the filter wrote into a snapshot")
-        demand(same_snapshots(given.forecasts, scene.forecasts), "the filter wrote into a forecast")
-
-
-@_common.check("read state.lambda_ only; the conformal update belongs to the caller")
-def state_unchanged(trial: _Trial) -> None:
-    """The safety state, lambda above all, is never written."""
-    for scene in trial.active_scenes:
-        state, untouched = scene.state(), scene.state()
-        trial.call(trial.make(scene.models), scene, state=state)
-        demand(state == untouched, f"the state was {untouched} before the call and {state} after it")
-
-
-@_common.check("return a dict with the five keys of FilterInfo and their types")
-def info_form(trial: _Trial) -> None:
-    """The telemetry has the keys and types of FilterInfo, and says that no fallback was taken."""
-    info = trial.answer(trial.active_scenes[0]).info
-    missing = [key for key in _INFO_KEYS if key not in info]
-    demand(not missing, f"info lacks {missing}")
-    demand(info["prediction_gap_loss"] is None, "prediction_gap_loss is the caller's to fill: it must be None")
-    demand(info["fallback_fired"] is False, f"fallback_fired is {info['fallback_fired']!r} for an answer of the program")
-    solve_ms = info["qp_solve_ms"]
-    demand(isinstance(solve_ms, float) and 0.0 <= solve_ms < math.inf, f"qp_solve_ms is {solve_ms!r}")
-
-
-@_common.check("put a shallow copy of state.lambda_ into info['lambda']")
-def info_lambda(trial: _Trial) -> None:
-    """info['lambda'] holds the slack that was used, as a copy."""
-    scene = trial.active_scenes[0]
-    state = scene.state()
-    info = trial.call(trial.make(scene.models), scene, state=state).info
-    demand(info["lambda"] is not state.lambda_, "info['lambda'] is the state's own dict")
-    demand(info["lambda"] == scene.slack, f"info['lambda'] is {info['lambda']}, the slack was {scene.slack}")
-
-
-@_common.check("report max(0, -h) per row: sorted partners for the ego alone, make_pair_keys order for several robots")
-def info_violation(trial: _Trial) -> None:
-    """info['constraint_violation'] is max(0, -h) of every row, in the documented order."""
-    for scene in (*trial.active_scenes, *(_fast(scene) for scene in trial.active_scenes)):
-        expected = np.array([max(0.0, -row.barrier) for row in trial.rows.of(scene)])
-        violation = flat(trial.answer(scene).info["constraint_violation"])
-        demand(violation.shape == expected.shape, f"there are {violation.size} violations for {expected.size} rows")
-        demand(np.allclose(violation, expected, atol=1e-9), f"the violations are {violation}, not {expected}")
-
-
-def _fast(scene: Scene) -> Scene:
-    """Make the ego fast enough to break a barrier, and every limit wide enough that an answer exists."""
-    bounds = replace(scene.bounds, action_linf_component=1e3)
-    bound = None if scene.partner_action_bound is None else 1e3
-    other = next(uid for uid in scene.snapshots if uid != EGO)
-    towards = scene.snapshots[other].position / np.linalg.norm(scene.snapshots[other].position)
-    ego = replace(scene.snapshots[EGO], velocity=4.0 * towards)
-    return replace(scene, snapshots={**scene.snapshots, EGO: ego}, bounds=bounds, partner_action_bound=bound)
-
-
-@_common.check("keep |u_k| <= bounds.action_linf_component for every component of every robot")
-def action_box(trial: _Trial) -> None:
-    """No component of a filtered action exceeds the action box, however large the nominal one is."""
-    quiet = trial.maker("box").inactive(dim=2, n_partners=1)
-    for scene in (quiet, *trial.active_scenes):
-        actions = {uid: action * (3.0 if uid == EGO else 1.0) for uid, action in scene.actions.items()}
-        limit = scene.bounds.action_linf_component
-        for uid, action in trial.answer(replace(scene, actions=actions)).numbers().items():
-            largest = float(np.abs(action).max())
-            demand(largest <= limit * (1.0 + _ROW_TOLERANCE), f"a component of {uid!r} is {largest:.9g}, the limit {limit:g}")
-
-
-@_common.check("satisfy -n.a_i + n.a_j <= R for every pair; mind the forecast acceleration and add lambda to R")
-def rows_hold(trial: _Trial) -> None:
-    """The filtered actions satisfy every row of the barrier, whenever an action exists that does."""
-    for scene in trial.active_scenes:
-        excess = trial.rows.excess(scene, trial.answer(scene).numbers())
-        demand(
-            excess.max() <= _ROW_TOLERANCE,
-            f"with {len(scene.snapshots) - 1} partners a row is broken by {excess.max():.3g} of its size",
-        )
-
-
-@_common.check("linearise as J e_k = accel(e_k) - accel(0) and move n.accel(0) to the right-hand side of the row")
-def affine_rows_hold(trial: _Trial) -> None:
-    """Rows hold for robots whose acceleration is affine, not linear, in the action."""
-    maker = trial.maker("affine")
-    for _ in range(4):
-        scene = maker.active(dim=2, n_partners=1, velocity_commands=True)
-        excess = trial.rows.excess(scene, trial.answer(scene).numbers())
-        demand(excess.max() <= _ROW_TOLERANCE, f"with velocity commands a row is broken by {excess.max():.3g} of its size")
-
-
-@_common.check("return the nominal action bit for bit when it satisfies every row and the box; skip the solver")
-def pass_through(trial: _Trial) -> None:
-    """A nominal action that breaks nothing comes back unchanged, to the last bit."""
-    maker = trial.maker("pass_through")
-    for scene in [maker.inactive(dim=dim, n_partners=n) for dim in (2, 3) for n in (1, 2)]:
-        for uid, action in trial.answer(scene).numbers().items():
-            change = np.abs(action - scene.actions[uid]).max()
-            demand(action.tobytes() == scene.actions[uid].tobytes(), f"the action of {uid!r} changed by {change:.3g}")
-
-
-@_common.check("minimise |u - nominal|^2 and nothing else; add margins as slack or bounds, where the caller sees them")
-def nearest(trial: _Trial) -> None:
-    """No safe action is nearer to the nominal one than the filtered action."""
-    for scene in (scene for scene in trial.active_scenes if len(scene.snapshots) == 2):
-        answer = trial.answer(scene).numbers()
-        change = math.sqrt(sum(float(np.sum((answer[uid] - scene.actions[uid]) ** 2)) for uid in scene.actions))
-        optimum = nearest_distance(scene, trial.rows.of(scene)[0])
-        demand(
-            change <= optimum + _DISTANCE_TOLERANCE * (1.0 + optimum),
-            f"the filter changed the action by {change:.6g}, {optimum:.6g} would have been enough",
-        )
-
-
-@_common.check("start every solve from the same point: clear warm starts, or make the answer independent of them")
-def determinism(trial: _Trial) -> None:
-    """Equal arguments give equal bytes, whatever the filter was asked before."""
-    for first, other in zip(trial.active_scenes[:3], trial.active_scenes[1:4], strict=True):
-        fresh = trial.answer(first).bytes()
-        used = trial.make({**first.models, **other.models})
-        trial.call(used, other)
-        demand(trial.call(used, first).bytes() == fresh, "an earlier call changed the answer")
-        demand(trial.call(used, first).bytes() == fresh, "a repeated call changed the answer")
-
-
-@_common.check("order robots by their uids, not by their place in a dict")
-def uid_order(trial: _Trial) -> None:
-    """The order of the uids in the mappings has no influence."""
-    for scene in trial.active_scenes:
-        turned = replace(
-            scene,
-            snapshots=dict(reversed(scene.snapshots.items())),
-            actions=dict(reversed(scene.actions.items())),
-            forecasts=dict(reversed(scene.forecasts.items())),
-            slack=dict(reversed(scene.slack.items())),
-        )
-        demand(trial.answer(turned).bytes() == trial.answer(scene).bytes(), "reordering the mappings changed the answer")
-
-
-@_common.check("raise ConcertoSafetyInfeasible when no action satisfies the rows; never return the nominal one instead")
-def infeasible(trial: _Trial) -> None:
-    """A scene without a safe action raises ConcertoSafetyInfeasible, so that the caller brakes."""
-    scene = trial.active_scenes[0]
-    other = next(uid for uid in scene.snapshots if uid != EGO)
-    on_top = replace(scene.snapshots[other], position=scene.snapshots[EGO].position.copy())
-    stuck = replace(scene, snapshots={**scene.snapshots, other: on_top})
-    demand_raises(ConcertoSafetyInfeasible, lambda: trial.answer(stuck), "a partner in the ego's own place")
-
-
-@_common.check("check that the form of proposed_action fits the mode: an array for the ego alone, else a dict")
-def rejects_other_action_form(trial: _Trial) -> None:
-    """A dict given to an ego-only filter, or an array to a joint one, raises TypeError."""
-    scene = trial.active_scenes[0]
-    wrong: object = scene.actions if trial.ego_only else scene.actions[EGO]
-    demand_raises(
-        TypeError, lambda: trial.call(trial.make(scene.models), scene, proposed_action=wrong),
-        f"a {type(wrong).__name__} as proposed_action",
-    )
-
-
-@_common.check("raise ValueError naming shape and expected shape when an action has the wrong one")
-def rejects_wrong_shape(trial: _Trial) -> None:
-    """An action of the wrong shape raises ValueError."""
-    scene = trial.active_scenes[0]
-    for shape in ((3,), (1, 2)):
-        wrong = replace(scene, actions={**scene.actions, EGO: np.zeros(shape)})
-        demand_raises(ValueError, lambda wrong=wrong: trial.answer(wrong), f"an action of shape {shape}")
-
-
-@_common.check("raise KeyError naming the uid that has a snapshot but no control model")
-def rejects_missing_model(trial: _Trial) -> None:
-    """A robot without a control model raises KeyError."""
-    scene = trial.active_scenes[0]
-    for missing in scene.models:
-        models = {uid: model for uid, model in scene.models.items() if uid != missing}
-        demand_raises(
-            KeyError, lambda models=models: trial.answer(replace(scene, models=models)), f"no model for {missing!r}"
-        )
-
-
-@_common.check("raise ValueError naming the controlled robot without a snapshot, or agent_states that is no mapping")
-def rejects_missing_snapshot(trial: _Trial) -> None:
-    """A controlled robot without a snapshot, or no agent_states at all, raises ValueError."""
-    scene = trial.active_scenes[0]
-    others = {uid: snapshot for uid, snapshot in scene.snapshots.items() if uid != EGO}
-    demand_raises(ValueError, lambda: trial.answer(replace(scene, snapshots=others)), "no snapshot of the ego")
-    safety_filter = trial.make(scene.models)
-    demand_raises(ValueError, lambda: trial.call(safety_filter, scene, obs={}), "obs without agent_states")
-
-
-@_common.check("require that the keys of state.lambda_ are exactly the pairs of the mode, and name both sets otherwise")
-def rejects_wrong_lambda_keys(trial: _Trial) -> None:
-    """Slack for other pairs than those of the mode raises ValueError."""
-    scene = trial.active_scenes[2]
-    other_mode = make_lambda_dict(scene.snapshots, ego_uid=None if trial.ego_only else EGO)
-    for wrong in (other_mode, {}):
-        demand_raises(
-            ValueError, lambda wrong=wrong: trial.answer(replace(scene, slack=wrong)), f"lambda for {sorted(wrong)}"
-        )
-
-
-@_common.check("check the action, every snapshot, forecast, lambda and limit for NaN and infinity before solving")
-def rejects_non_finite(trial: _Trial) -> None:
-    """NaN in any input raises ValueError: a solver may silently drop a row that holds one."""
-    scene = trial.active_scenes[0]
-    for name, spoiled in _spoiled(scene):
-        demand_raises(ValueError, lambda spoiled=spoiled: trial.answer(spoiled), f"NaN in {name}")
-
-
-def _spoiled(scene: Scene) -> list[tuple[str, Scene]]:
-    """Give the scene once with NaN in each of its numbers' places."""
-    spoiled: list[tuple[str, Scene]] = []
-    for uid, snapshot in scene.snapshots.items():
-        nan = np.full(snapshot.position.shape, math.nan)
-        for field, value in (("position", nan), ("velocity", nan), ("radius", math.nan)):
-            changed = dataclasses.replace(snapshot, **{field: value})
-            spoiled.append((f"the {field} of {uid!r}", replace(scene, snapshots={**scene.snapshots, uid: changed})))
-    for uid, action in scene.actions.items():
-        changed_actions = {**scene.actions, uid: np.full(action.shape, math.nan)}
-        spoiled.append((f"the action of {uid!r}", replace(scene, actions=changed_actions)))
-    for uid, forecast in scene.forecasts.items():
-        changed = replace(forecast, velocity=np.full(forecast.velocity.shape, math.nan))
-        spoiled.append((f"the forecast of {uid!r}", replace(scene, forecasts={**scene.forecasts, uid: changed})))
-    spoiled.extend((f"lambda of {key}", replace(scene, slack={**scene.slack, key: math.nan})) for key in scene.slack)
-    for field in ("action_linf_component", "cartesian_accel_capacity"):
-        spoiled.append((f"bounds.{field}", replace(scene, bounds=replace(scene.bounds, **{field: math.nan}))))
-    return spoiled
-
-
-# ------------------------------------------------------------------------------------------------ ego only
-
-
-@_ego_only.check("accept a scene without partners: only the box applies, and there are no violations")
-def no_partners(trial: _Trial) -> None:
-    """Without partners the nominal action is only clipped to the box."""
-    snapshots = {EGO: AgentSnapshot(np.zeros(2), np.array([1.0, 0.0]), 0.25)}
-    models = {EGO: DoubleIntegratorControlModel(EGO, 2)}
-    answer = trial.answer(Scene(models, snapshots, {EGO: np.array([5.0, 0.5])}, {}, {}))
-    expected = np.array([BOUNDS.action_linf_component, 0.5])
-    action = answer.numbers()[EGO]
-    demand(np.allclose(action, expected, atol=_DISTANCE_TOLERANCE), f"the action is {action}, not {expected}")
-    demand(flat(answer.info["constraint_violation"]).size == 0, "there are violations without partners")
-
-
-@_ego_only.check("require dt finite and > 0: it is the horizon of the forecast")
-def rejects_bad_dt(trial: _Trial) -> None:
-    """A dt that is not finite and > 0 raises ValueError."""
-    scene = trial.active_scenes[0]
-    for dt in (0.0, -1.0, math.nan, math.inf):
-        demand_raises(ValueError, lambda dt=dt: trial.answer(replace(scene, dt=dt)), f"dt = {dt}")
-
-
-@_ego_only.check("raise KeyError naming the partner without a forecast; never take it for standing still")
-def rejects_missing_forecast(trial: _Trial) -> None:
-    """A partner without a forecast raises KeyError."""
-    scene = trial.active_scenes[2]
-    known = {PARTNERS[0]: scene.forecasts[PARTNERS[0]]}
-    demand_raises(KeyError, lambda: trial.answer(replace(scene, forecasts=known)), "a partner without a forecast")
-
-
-# ------------------------------------------------------------------------------------------------ shared control
-
-
-@_shared_control.check("keep every partner within partner_action_bound of its nominal action, component by component")
-def partner_bound_holds(trial: _Trial) -> None:
-    """No component of a partner's action moves by more than partner_action_bound."""
-    for scene in trial.active_scenes:
-        for uid, action in trial.answer(scene).numbers().items():
-            low, high = scene.box(uid)
-            demand(
-                uid == EGO or bool(((action >= low - _ROW_TOLERANCE) & (action <= high + _ROW_TOLERANCE)).all()),
-                f"the action of {uid!r} went from {scene.actions[uid]} to {action}",
-            )
-
-
-@_shared_control.check("require partner_action_bound > 0 and an ego_uid among the actions")
-def rejects_missing_bound(trial: _Trial) -> None:
-    """Shared control without a bound or without an ego among the actions raises ValueError."""
-    scene = trial.active_scenes[0]
-    safety_filter = trial.make(scene.models)
-    for changes in ({"partner_action_bound": None}, {"partner_action_bound": 0.0},
-                    {"ego_uid": None}, {"ego_uid": "nobody"}):  # fmt: skip
-        demand_raises(
-            ValueError, lambda changes=changes: trial.call(safety_filter, scene, **changes), f"{changes}"
-        )
