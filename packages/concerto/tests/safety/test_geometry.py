@@ -60,9 +60,7 @@ def test_coincident_centres_separate_along_x() -> None:
 def test_coincident_tolerance_can_be_widened_to_the_one_of_the_constraint_rows() -> None:
     a, b = Sphere(np.array([0.0, 1e-10, 0.0]), 0.1), Sphere(np.zeros(3), 0.1)
     np.testing.assert_allclose(pair_distance_with_gradient(a, b)[1], [0.0, 1.0, 0.0])
-    np.testing.assert_array_equal(
-        pair_distance_with_gradient(a, b, coincident_tolerance=1e-9)[1], [1.0, 0.0, 0.0]
-    )
+    np.testing.assert_array_equal(pair_distance_with_gradient(a, b, coincident_tolerance=1e-9)[1], [1.0, 0.0, 0.0])
 
 
 @given(points, points, radii, radii)
@@ -73,8 +71,7 @@ def test_gradient_is_the_finite_difference_of_the_distance(ca, cb, ra, rb) -> No
     _, gradient = pair_distance_with_gradient(Sphere(ca, ra), b)
     step = 1e-6
     numeric = [
-        (pair_distance(Sphere(ca + step * axis, ra), b) - pair_distance(Sphere(ca - step * axis, ra), b))
-        / (2 * step)
+        (pair_distance(Sphere(ca + step * axis, ra), b) - pair_distance(Sphere(ca - step * axis, ra), b)) / (2 * step)
         for axis in np.eye(3)
     ]
     np.testing.assert_allclose(gradient, numeric, atol=1e-7)
@@ -117,9 +114,7 @@ def test_a_rigid_motion_of_both_clouds_changes_no_distance(seed) -> None:
     a, b = random_cloud(rng, 4), random_cloud(rng, 5)
     rotation, translation = random_rotation(rng), rng.normal(size=3)
     before = min_pair_distance(a, b)
-    after = min_pair_distance(
-        transform_cloud(a, rotation, translation), transform_cloud(b, rotation, translation)
-    )
+    after = min_pair_distance(transform_cloud(a, rotation, translation), transform_cloud(b, rotation, translation))
     assert after[1:] == before[1:]
     assert after[0] == pytest.approx(before[0], abs=1e-12)
 

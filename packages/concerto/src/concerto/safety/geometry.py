@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from concerto.safety.api import FloatArray
 
 __all__ = [
     "Sphere",
@@ -21,8 +22,6 @@ __all__ = [
     "pair_distance_with_gradient",
     "transform_cloud",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
