@@ -46,7 +46,7 @@ def int_scratch_length(n_actions: int, n_rows: int) -> int:
     return n_actions + 1 + n_rows + 2 * n_actions
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def project_onto_rows(
     nominal: FloatArray,
     rows: FloatArray,
@@ -88,8 +88,9 @@ def project_onto_rows(
     active = integers[: n + 1]
     is_active = integers[n + 1 :]
 
-    if not _start(nominal, rows, right, out, norms, q_matrix, is_active):
-        return INFEASIBLE
+    status = _start(nominal, rows, right, out, norms, q_matrix, is_active)
+    if status != OPTIMAL:
+        return status
     multipliers[:] = 0.0
     n_active = 0
     for _ in range(20 * (n + n_rows) + 100):
@@ -134,7 +135,7 @@ def project_onto_rows(
     return ITERATION_LIMIT
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _start(
     nominal: FloatArray,
     rows: FloatArray,
@@ -143,8 +144,8 @@ def _start(
     norms: FloatArray,
     q_matrix: FloatArray,
     is_active: NDArray[np.int64],
-) -> bool:
-    """Begin at ``nominal`` with no active constraint; False when a row without components cannot be met."""
+) -> int:
+    """Begin at ``nominal`` with no active constraint; refuse NaN and rows without components that cannot be met."""
     n = nominal.shape[0]
     is_active[:] = 0
     for k in range(n):
@@ -156,14 +157,16 @@ def _start(
         for k in range(n):
             squares += rows[i, k] * rows[i, k]
         norms[i] = math.sqrt(squares)
+        if math.isnan(norms[i]) or math.isnan(right[i]):
+            return NUMERICAL_FAILURE
         if norms[i] == 0.0:
             if right[i] < 0.0:
-                return False
+                return INFEASIBLE
             is_active[i] = 1  # asks for nothing: never looked at again
-    return True
+    return OPTIMAL
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _primal_direction(q_matrix: FloatArray, coordinates: FloatArray, n_active: int, direction: FloatArray) -> float:
     """Write the part of the new normal outside the span of the active ones; give its squared length."""
     n = q_matrix.shape[0]
@@ -177,7 +180,7 @@ def _primal_direction(q_matrix: FloatArray, coordinates: FloatArray, n_active: i
     return squares
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _solve_triangular(r_matrix: FloatArray, coordinates: FloatArray, n_active: int, dual_direction: FloatArray) -> None:
     """Write the weights of the active normals in the new one."""
     for a in range(n_active - 1, -1, -1):
@@ -187,7 +190,7 @@ def _solve_triangular(r_matrix: FloatArray, coordinates: FloatArray, n_active: i
         dual_direction[a] = total / r_matrix[a, a]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _dual_step(active_multipliers: FloatArray, dual_direction: FloatArray, n_active: int) -> tuple[int, float]:
     """Give the active constraint whose multiplier reaches zero first, and the step at which it does."""
     step = math.inf
@@ -199,7 +202,7 @@ def _dual_step(active_multipliers: FloatArray, dual_direction: FloatArray, n_act
     return dropped, step
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _violation(
     chosen: int,
     rows: FloatArray,
@@ -222,7 +225,7 @@ def _violation(
     return float(lower[chosen - n_rows - n] - point[chosen - n_rows - n])
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _most_violated(
     rows: FloatArray,
     right: FloatArray,
@@ -251,7 +254,7 @@ def _most_violated(
     return chosen, largest
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _coordinates_of_normal(
     chosen: int, rows: FloatArray, norms: FloatArray, q_matrix: FloatArray, coordinates: FloatArray
 ) -> None:
@@ -270,7 +273,7 @@ def _coordinates_of_normal(
             coordinates[j] = -q_matrix[chosen - n_rows - n, j]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _rotation(a: float, b: float) -> tuple[float, float, float]:
     """Give c, s and r with ``c a + s b = r`` and ``-s a + c b = 0``."""
     r = math.hypot(a, b)
@@ -279,7 +282,7 @@ def _rotation(a: float, b: float) -> tuple[float, float, float]:
     return a / r, b / r, r
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _rotate_columns(q_matrix: FloatArray, first: int, second: int, c: float, s: float) -> None:
     for k in range(q_matrix.shape[0]):
         left = q_matrix[k, first]
@@ -287,7 +290,7 @@ def _rotate_columns(q_matrix: FloatArray, first: int, second: int, c: float, s: 
         q_matrix[k, second] = c * q_matrix[k, second] - s * left
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _add_column(q_matrix: FloatArray, r_matrix: FloatArray, coordinates: FloatArray, n_active: int) -> None:
     """Append the normal with these coordinates to ``N = Q R``."""
     for j in range(q_matrix.shape[0] - 1, n_active, -1):
@@ -298,7 +301,7 @@ def _add_column(q_matrix: FloatArray, r_matrix: FloatArray, coordinates: FloatAr
         r_matrix[a, n_active] = coordinates[a]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _drop_column(q_matrix: FloatArray, r_matrix: FloatArray, dropped: int, n_active: int) -> None:
     """Remove one normal from ``N = Q R`` and make R triangular again."""
     for j in range(dropped, n_active - 1):

@@ -22,13 +22,25 @@ from concerto.safety.api import (
     canonical_pair_key,
 )
 
-__all__ = ["BAD_INPUT", "PASS_THROUGH", "Team", "assemble", "bad_number_error", "pack_states", "snapshots_of"]
+__all__ = [
+    "BAD_INPUT",
+    "NEEDS_PROJECTION",
+    "OVERFLOW",
+    "PASS_THROUGH",
+    "Team",
+    "assemble",
+    "bad_number_error",
+    "pack_states",
+    "snapshots_of",
+]
 
 PASS_THROUGH = 0
 """The nominal action satisfies every row and the box."""
 NEEDS_PROJECTION = 1
 BAD_INPUT = 2
 """A number is not finite, or a radius is negative."""
+OVERFLOW = 3
+"""All numbers are finite, but so large that a row is not."""
 
 
 @runtime_checkable
@@ -241,7 +253,7 @@ def _all_finite(values: FloatArray) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def assemble(
     packed: FloatArray,
     radii: FloatArray,
@@ -278,7 +290,7 @@ def assemble(
         upper: upper limits of it.
 
     Returns:
-        `PASS_THROUGH`, `NEEDS_PROJECTION` or `BAD_INPUT`; ``max(0, -h)``, rows and right-hand sides.
+        `PASS_THROUGH`, `NEEDS_PROJECTION`, `BAD_INPUT` or `OVERFLOW`; ``max(0, -h)``, rows and right-hand sides.
     """
     n = radii.shape[0]
     n_forecasts = packed.shape[0] // 2 - n
@@ -299,7 +311,7 @@ def assemble(
     violation = np.empty(n_rows)
     rows = np.empty((n_rows, nominal.shape[0]))
     right = np.empty(n_rows)
-    write_constraint_rows(
+    is_finite = write_constraint_rows(
         packed[:n],
         velocities,
         radii,
@@ -316,6 +328,8 @@ def assemble(
         rows,
         right,
     )
+    if not is_finite:
+        return OVERFLOW, violation, rows, right
     verdict = PASS_THROUGH if nominal_is_feasible(nominal, rows, right, lower, upper) else NEEDS_PROJECTION
     return verdict, violation, rows, right
 

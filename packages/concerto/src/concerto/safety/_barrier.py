@@ -30,19 +30,19 @@ _APPROACH_SPEED_FLOOR = 1e-3
 """Floor of sqrt(2 alpha e), m/s: keeps alpha / sqrt(2 alpha e) finite at contact."""
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def pair_barrier(
-    positions: FloatArray,
-    velocities: FloatArray,
-    i: int,
-    j: int,
+    position_i: FloatArray,
+    velocity_i: FloatArray,
+    position_j: FloatArray,
+    velocity_j: FloatArray,
     safety_distance: float,
     alpha: float,
     gamma: float,
     slack: float,
     normal: FloatArray,
 ) -> tuple[float, float]:
-    """Give the barrier h (m/s) and the right-hand side R (m/s^2) of the bodies i and j; write n into ``normal``.
+    """Give the barrier h (m/s) and the right-hand side R (m/s^2) of one pair; write n into ``normal``.
 
     Cases: centres that coincide get h = -D and a right-hand side no robot can meet; overlapping spheres get h = c,
     whatever their depth; spheres apart get the formulas of the module.
@@ -50,8 +50,8 @@ def pair_barrier(
     squared_distance = 0.0
     squared_speed = 0.0
     for k in range(normal.shape[0]):
-        dp = positions[i, k] - positions[j, k]
-        dv = velocities[i, k] - velocities[j, k]
+        dp = position_i[k] - position_j[k]
+        dv = velocity_i[k] - velocity_j[k]
         normal[k] = dp
         squared_distance += dp * dp
         squared_speed += dv * dv
@@ -63,7 +63,7 @@ def pair_barrier(
     closing = 0.0
     for k in range(normal.shape[0]):
         normal[k] /= distance
-        closing += normal[k] * (velocities[i, k] - velocities[j, k])
+        closing += normal[k] * (velocity_i[k] - velocity_j[k])
     tangential = (squared_speed - closing * closing) / distance
     gap = distance - safety_distance
     if gap <= 0.0:
@@ -73,7 +73,7 @@ def pair_barrier(
     return h, (alpha / approach_speed) * closing + tangential + gamma * h + slack
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def write_constraint_rows(
     positions: FloatArray,
     velocities: FloatArray,
@@ -90,7 +90,7 @@ def write_constraint_rows(
     violation: FloatArray,
     rows: FloatArray,
     right: FloatArray,
-) -> None:
+) -> bool:
     """Write violations, rows and right-hand sides of all pairs in the space of the stacked actions.
 
     The acceleration of body k is ``jacobians[k] @ u[slots[k] : slots[k] + action_dims[k]] + drifts[k]``; a body whose
@@ -112,16 +112,20 @@ def write_constraint_rows(
         violation: ``max(0, -h)`` of every row, m/s, shape ``(p,)``; written.
         rows: A of ``A u <= b``, shape ``(p, n_actions)``; written.
         right: b, shape ``(p,)``; written.
+
+    Returns:
+        Whether all rows are finite; finite but absurd input overflows.
     """
     rows[:, :] = 0.0
+    is_finite = True
     for row in range(pairs.shape[0]):
         i = pairs[row, 0]
         j = pairs[row, 1]
         h, bound = pair_barrier(
-            positions,
-            velocities,
-            i,
-            j,
+            positions[i],
+            velocities[i],
+            positions[j],
+            velocities[j],
             float(radii[i] + radii[j]),
             float(capacities[i] + capacities[j]),
             gamma,
@@ -136,9 +140,13 @@ def write_constraint_rows(
             bound += normal[k] * (drifts[i, k] - drifts[j, k])
         violation[row] = max(0.0, -h)
         right[row] = bound
+        is_finite = is_finite and math.isfinite(bound)
+        for column in range(rows.shape[1]):
+            is_finite = is_finite and math.isfinite(rows[row, column])
+    return is_finite
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int64], alphas: FloatArray) -> FloatArray:
     """Give the barrier h of many pairs, m/s, shape ``(p,)``.
 
@@ -157,10 +165,10 @@ def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int6
         i = pairs[row, 0]
         j = pairs[row, 1]
         h[row], _ = pair_barrier(
-            positions,
-            velocities,
-            i,
-            j,
+            positions[i],
+            velocities[i],
+            positions[j],
+            velocities[j],
             float(radii[i] + radii[j]),
             float(alphas[row]),
             0.0,

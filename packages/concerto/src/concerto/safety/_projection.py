@@ -33,7 +33,7 @@ FEASIBILITY_TOLERANCE = 1e-10
 """Allowed violation of a row of unit length, relative to its right-hand side."""
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def nominal_is_feasible(
     nominal: FloatArray, rows: FloatArray, right: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> bool:
@@ -50,7 +50,7 @@ def nominal_is_feasible(
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def project_onto_row(
     nominal: FloatArray, row: FloatArray, right: float, lower: FloatArray, upper: FloatArray, out: FloatArray
 ) -> int:
@@ -61,8 +61,8 @@ def project_onto_row(
     leaves the box; the piece that contains the answer gives t in closed form.
 
     Returns:
-        `OPTIMAL`, or `INFEASIBLE` when no point of the box satisfies the row; then ``out`` is the point of the box
-        with the smallest ``a.u``.
+        `OPTIMAL`, `NUMERICAL_FAILURE` for NaN, or `INFEASIBLE` when no point of the box satisfies the row; then
+        ``out`` is the point of the box with the smallest ``a.u``.
     """
     n = nominal.shape[0]
     largest = 0.0
@@ -73,6 +73,8 @@ def project_onto_row(
         value += row[k] * out[k]
         smallest_value += min(row[k] * lower[k], row[k] * upper[k])
         largest = max(largest, abs(row[k]))
+    if math.isnan(value) or math.isnan(smallest_value) or math.isnan(right):
+        return NUMERICAL_FAILURE
     if value <= right:
         return OPTIMAL
     if smallest_value > right:
@@ -95,7 +97,7 @@ def project_onto_row(
     return OPTIMAL
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _piece(
     nominal: FloatArray, row: FloatArray, lower: FloatArray, upper: FloatArray, t: float
 ) -> tuple[float, float, float]:
@@ -122,7 +124,7 @@ def _piece(
     return constant, squares, piece_end
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def largest_violation(
     point: FloatArray, rows: FloatArray, right: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> float:
@@ -148,7 +150,7 @@ def largest_violation(
     return worst
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def kkt_residual(
     nominal: FloatArray,
     point: FloatArray,
@@ -198,7 +200,7 @@ def kkt_residual(
     return worst
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _norm(vector: FloatArray) -> float:
     squares = 0.0
     for k in range(vector.shape[0]):

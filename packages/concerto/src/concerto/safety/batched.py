@@ -345,7 +345,7 @@ def _filter_batch_body(
                     )
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _filter_one(
     nominal: FloatArray,
     positions: FloatArray,
@@ -380,7 +380,7 @@ def _filter_one(
     for partner in range(n_partners):
         for k in range(positions.shape[1]):
             drifts[first_partner + partner, k] = partner_accelerations[partner, k]
-    write_constraint_rows(
+    is_finite = write_constraint_rows(
         positions,
         velocities,
         radii,
@@ -397,6 +397,8 @@ def _filter_one(
         rows,
         right,
     )
+    if not is_finite:
+        return _BRAKING
     if nominal_is_feasible(nominal, rows, right, lower, upper):
         for k in range(nominal.shape[0]):
             action[k] = nominal[k]
@@ -412,7 +414,7 @@ def _filter_one(
     return _PROJECTED
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _is_good(
     nominal: FloatArray,
     positions: FloatArray,
@@ -439,7 +441,7 @@ def _is_good(
     return total == 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _brake(velocity: FloatArray, capacity: float, action_limit: float, dt: float, out: FloatArray) -> None:
     """Write the strongest deceleration along ``-v`` within capacity and box that does not go beyond rest in ``dt``.
 
@@ -459,5 +461,5 @@ def _brake(velocity: FloatArray, capacity: float, action_limit: float, dt: float
         out[k] = -deceleration * velocity[k] / speed
 
 
-_filter_batch = njit(cache=True)(_filter_batch_body)
-_filter_batch_parallel = njit(cache=True, parallel=True)(_filter_batch_body)
+_filter_batch = njit(cache=True, error_model="numpy")(_filter_batch_body)
+_filter_batch_parallel = njit(cache=True, error_model="numpy", parallel=True)(_filter_batch_body)

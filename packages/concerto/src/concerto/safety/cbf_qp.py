@@ -19,6 +19,7 @@ import numpy as np
 
 from concerto.safety._assembly import (
     BAD_INPUT,
+    OVERFLOW,
     PASS_THROUGH,
     Team,
     assemble,
@@ -70,10 +71,10 @@ def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: fl
         2.46410162
     """
     h, _ = pair_barrier(
-        np.array((snap_i.position, snap_j.position), dtype=np.float64),
-        np.array((snap_i.velocity, snap_j.velocity), dtype=np.float64),
-        0,
-        1,
+        np.asarray(snap_i.position, dtype=np.float64),
+        np.asarray(snap_i.velocity, dtype=np.float64),
+        np.asarray(snap_j.position, dtype=np.float64),
+        np.asarray(snap_j.velocity, dtype=np.float64),
         float(snap_i.radius + snap_j.radius),
         float(alpha_pair),
         0.0,
@@ -415,6 +416,11 @@ class ExpCBFQP:
         )
         if verdict == BAD_INPUT:
             raise bad_number_error(team, states, forecasts, slacks, nominal, maps)
+        if verdict == OVERFLOW:
+            raise ConcertoSafetyInfeasible(
+                "positions, velocities or accelerations are so large that a row overflows",
+                status=SolveStatus.NUMERICAL_FAILURE,
+            )
         action, elapsed_ms = nominal, 0.0
         if verdict != PASS_THROUGH:
             action, elapsed_ms = self._project(team, nominal, rows, right, lower, upper)
