@@ -30,7 +30,9 @@ __all__ = ["run_demo"]
     help="Run folder to make; it must not exist. Default: runs/push-<UTC timestamp>.",
 )
 @click.option(
-    "--episodes", type=click.IntRange(min=1), help="Episodes per partner and condition, instead of the cell's own."
+    "--episodes",
+    type=click.IntRange(min=1, max=10_000),
+    help="Episodes per partner and condition, instead of the cell's own.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_json: bool) -> None:
@@ -75,7 +77,7 @@ def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_
 
 
 @contextmanager
-def _progress(cell: Cell) -> Generator[Callable[[str], None]]:
+def _progress(cell: Cell) -> Generator[Callable[[int, str], None]]:
     """A progress bar on stderr when it is a terminal, else silence."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -83,12 +85,7 @@ def _progress(cell: Cell) -> Generator[Callable[[str], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=len(cell.partners) * len(cell.conditions) * cell.episodes)
-        done = -1
-
-        def step(words: str) -> None:
-            nonlocal done
-            done += 1
-            bar.update(task, description=words, completed=done)
-
-        yield step
+        task = bar.add_task(
+            "compiling the safety stack", total=len(cell.partners) * len(cell.conditions) * cell.episodes
+        )
+        yield lambda done, words: bar.update(task, completed=done, description=words)

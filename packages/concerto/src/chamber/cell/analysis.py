@@ -10,7 +10,7 @@ from chamber.cell.outcome import EpisodeOutcome
 from ripieno.randomness import derive_substream
 from ripieno.statistics import BootstrapCI, cluster_bootstrap
 
-__all__ = ["Group", "PairedComparison", "Verdict", "compare_pairs", "group", "verdicts"]
+__all__ = ["Group", "PairedComparison", "Verdict", "compare_pairs", "group", "select", "verdicts"]
 
 N_RESAMPLES = 2000
 _SUBSTREAM = "chamber.cell.paired_bootstrap"
@@ -80,9 +80,20 @@ class PairedComparison:
     difference: BootstrapCI
 
 
+def select(
+    outcomes: Iterable[EpisodeOutcome], condition: Condition, partner: str | None = None
+) -> list[EpisodeOutcome]:
+    """Give the episodes of one condition, of one partner or of all, in their order."""
+    return [
+        outcome
+        for outcome in outcomes
+        if outcome.trace.condition is condition and partner in (None, outcome.trace.partner)
+    ]
+
+
 def group(outcomes: Iterable[EpisodeOutcome], condition: Condition, partner: str | None = None) -> Group:
     """Total the episodes of one condition, of one partner or of all."""
-    chosen = _chosen(outcomes, condition, partner)
+    chosen = select(outcomes, condition, partner)
     return Group(
         n_episodes=len(chosen),
         contacts_at_fault=sum(outcome.n_at_fault for outcome in chosen),
@@ -114,8 +125,8 @@ def compare_pairs(cell: Cell, outcomes: Sequence[EpisodeOutcome]) -> tuple[Paire
 
 
 def _compare(cell: Cell, outcomes: Sequence[EpisodeOutcome], partner: str | None) -> PairedComparison:
-    without = _chosen(outcomes, Condition.WITHOUT_STACK, partner)
-    with_stack = {_pair_key(outcome): outcome for outcome in _chosen(outcomes, Condition.WITH_STACK, partner)}
+    without = select(outcomes, Condition.WITHOUT_STACK, partner)
+    with_stack = {_pair_key(outcome): outcome for outcome in select(outcomes, Condition.WITH_STACK, partner)}
     differences: dict[int, list[float]] = {}
     for outcome in without:
         change = with_stack[_pair_key(outcome)].mean_reward - outcome.mean_reward
@@ -131,11 +142,3 @@ def _compare(cell: Cell, outcomes: Sequence[EpisodeOutcome], partner: str | None
 
 def _pair_key(outcome: EpisodeOutcome) -> tuple[str, int]:
     return outcome.trace.partner, outcome.trace.initial_state_seed
-
-
-def _chosen(outcomes: Iterable[EpisodeOutcome], condition: Condition, partner: str | None) -> list[EpisodeOutcome]:
-    return [
-        outcome
-        for outcome in outcomes
-        if outcome.trace.condition is condition and partner in (None, outcome.trace.partner)
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,15 +19,15 @@ from ripieno.run import RunWriter, read_manifest
 __all__ = ["RunResult", "run_cell"]
 
 Page = Callable[[CellRecord], str]
-Progress = Callable[[str], None]
+Progress = Callable[[int, str], None]
 
 
+@dataclass(frozen=True)
 class RunResult:
-    """A finished run: its record and the digest that pins the whole folder."""
+    """A finished run: its record, and the digest that pins the whole folder."""
 
-    def __init__(self, record: CellRecord, digest: str) -> None:
-        self.record = record
-        self.digest = digest
+    record: CellRecord
+    digest: str
 
 
 def run_cell(
@@ -36,7 +36,7 @@ def run_cell(
     *,
     cell_text: str,
     pages: Mapping[str, Page] | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = lambda _done, _words: None,
 ) -> RunResult:
     """Run every episode of a cell and write the run folder.
 
@@ -49,7 +49,7 @@ def run_cell(
         folder: must not exist.
         cell_text: the text that the cell was read from.
         pages: functions that make further files of the record, by file name.
-        progress: called with a few words before each episode and each file.
+        progress: called before each episode and each file with the number of episodes done and a few words.
 
     Raises:
         InputError: the folder cannot be made, or the cell cannot be run; nothing is left behind then.
@@ -60,18 +60,19 @@ def run_cell(
     with RunWriter(folder, system="chamber", kind="cell", config=config, seeds={"root_seed": cell.root_seed}) as run:
         run.artifact("cell.yaml", cell_text)
         run.event(CELL_EVENT, cell=config, config_sha256=read_manifest(folder)["config_sha256"])
+        done = 0
         for entry, runner in runners:
             for condition in cell.conditions:
                 for index, start in enumerate(starts):
-                    progress(f"{entry.label}, {condition.words}")
+                    progress(done, f"{entry.label}, {condition.words}")
                     trace = runner.run(condition, episode_idx=index, initial_state_seed=start)
                     run.event(EPISODE_EVENT, **trace.to_event())
+                    done += 1
+        progress(done, "tables and pages")
         record = read_cell_record(folder)
-        progress("episode table")
         run.artifact("episodes.json", _episode_table(record))
         _store_three_tables(run, record)
         for name, page in (pages or {}).items():
-            progress(name)
             run.artifact(name, page(record))
         return RunResult(record, run.finish(summary=_summary(record)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import matplotlib
@@ -10,7 +10,6 @@ from matplotlib.figure import Figure as MatplotlibFigure
 
 from chamber.cell.analysis import Group, compare_pairs, group, verdicts
 from chamber.cell.config import Cell, Condition, DecisionRule, EgoPolicy
-from chamber.cell.outcome import EpisodeOutcome
 from chamber.cell.record import CellRecord
 from chamber.cell.tables import three_tables
 from chamber.cell_report.rewards import reward_figure
@@ -21,9 +20,11 @@ from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg, 
 
 __all__ = ["headline", "render_cell_page"]
 
-_FigureMaker = Callable[[Cell, Sequence[EpisodeOutcome], str], MatplotlibFigure]
+_CONDITIONS_IN_WORDS = {Condition.WITH_STACK: "With the safety stack", Condition.WITHOUT_STACK: "Without it"}
 
-PARTNERS_IN_WORDS = {
+_SHORT = {Condition.WITH_STACK: "with", Condition.WITHOUT_STACK: "without"}
+
+_PARTNERS_IN_WORDS = {
     "push_cooperative": "covers the landmark that the ego does not take",
     "push_stubborn": "goes for one landmark whoever stands in the way, and never yields",
     "push_pursuer": "drives at the ego",
@@ -35,22 +36,30 @@ def headline(record: CellRecord) -> str:
     """Say what came out, in one paragraph."""
     cell, outcomes = record.cell, record.outcomes
     parts: list[str] = []
-    for condition in sorted(cell.conditions, reverse=True):
+    for condition in sorted(cell.conditions):
         total = group(outcomes, condition)
         parts.append(
-            f"{condition.words.capitalize()}: {total.episodes_with_contact_at_fault} of {total.n_episodes} episodes "
-            "with a contact at the ego's fault."
+            f"{_CONDITIONS_IN_WORDS[condition]}: {total.episodes_with_contact_at_fault} of {total.n_episodes} "
+            "episodes with a contact at the ego's fault; "
+            f"{total.contacts_not_at_fault} times a partner drove into the ego at rest."
+        )
+    comparisons = compare_pairs(cell, outcomes)
+    if comparisons:
+        ci = comparisons[-1].difference
+        parts.append(
+            f"The stack changes the mean reward per step by {ci.mean:+.2f} m "
+            f"(95 % interval {ci.mean_ci_low:+.2f} to {ci.mean_ci_high:+.2f})."
         )
     results = verdicts(cell, outcomes)
     n_holding = sum(verdict.holds for verdict in results)
-    parts.append(f"{n_holding} of {len(results)} preregistered claims hold.")
-    return " ".join(parts)
+    return " ".join([*parts, f"{n_holding} of {len(results)} preregistered claims hold."])
 
 
 def render_cell_page(record: CellRecord) -> str:
     """Make the HTML page of a record; equal records give equal bytes."""
     sections = [
         _what_was_run(record.cell),
+        _preregistered(record),
         _contacts(record),
         _trajectories(record),
         _distances(record),
@@ -59,7 +68,7 @@ def render_cell_page(record: CellRecord) -> str:
         sections += [_interventions(record), _slack(record)]
     if set(record.cell.conditions) == set(Condition):
         sections.append(_rewards(record))
-    sections += [_preregistered(record), _safety_tables(record), _how_to_check(record)]
+    sections += [_safety_tables(record), _how_to_check(record)]
     return render_page(
         title="Does the safety stack keep a robot out of trouble beside strangers?",
         lead=headline(record),
@@ -90,7 +99,7 @@ are decided from the recorded positions by a judge that shares no number with th
             Table(
                 headers=["Partner", "What it does", "Registered as"],
                 rows=[
-                    [entry.label, PARTNERS_IN_WORDS.get(entry.class_name, "a black box"), entry.class_name]
+                    [entry.label, _PARTNERS_IN_WORDS.get(entry.class_name, "a black box"), entry.class_name]
                     for entry in cell.partners
                 ],
                 caption=f"{cell.episodes} episodes per partner and condition, from the same start states everywhere.",
@@ -102,28 +111,20 @@ are decided from the recorded positions by a judge that shares no number with th
 def _contacts(record: CellRecord) -> Section:
     cell = record.cell
     rows = [
-        [partner or "all", condition.words, *_group_cells(group(record.outcomes, condition, partner))]
+        [partner or "all", _SHORT[condition], *_group_cells(group(record.outcomes, condition, partner))]
         for partner in [*(entry.label for entry in cell.partners), None]
         for condition in cell.conditions
     ]
     return Section(
         heading="Contacts, and whose fault they were",
+        text=f"""
+At fault: episodes with a contact at the ego's fault. Contact: episodes with any contact, also while the ego stood
+still; no stack can keep a partner from driving into a robot at rest. Nearest: smallest distance of the centres, in m;
+the discs touch at {cell.task.safety_distance_m:g}. Success: episodes that end with both landmarks covered. Reward: mean per step,
+in m; 0 is best.
+""",
         tables=[
-            Table(
-                headers=[
-                    "Partner",
-                    "Condition",
-                    "Episodes",
-                    "with a contact at the ego's fault",
-                    "with any contact",
-                    "Nearest centres (m)",
-                    "Both landmarks covered at the end",
-                    "Mean reward per step (m)",
-                ],
-                rows=rows,
-                caption=f"Discs touch when the centres are {cell.task.safety_distance_m:g} m apart. "
-                "A reward of 0 is best.",
-            )
+            Table(["Partner", "Stack", "Episodes", "At fault", "Contact", "Nearest", "Success", "Reward"], rows),
         ],
     )
 
@@ -140,9 +141,14 @@ def _group_cells(total: Group) -> list[object]:
 
 
 def _trajectories(record: CellRecord) -> Section:
-    def caption(partner: str) -> str:
-        return f"Beside the {partner} partner, start state {telling_episode(record.outcomes, partner)}."
-
+    figures = [
+        _figure(
+            partial(trajectory_figure, record.cell, record.outcomes, entry.label),
+            caption=f"Beside the {entry.label} partner, start state {telling_episode(record.outcomes, entry.label)}.",
+            alt=f"Paths of the ego and the {entry.label} partner from one start state, one panel per condition.",
+        )
+        for entry in record.cell.partners
+    ]
     return Section(
         heading="One episode, side by side",
         text="""
@@ -150,29 +156,39 @@ For each partner: the first start state that leads to a contact at the ego's fau
 nearest approach when there is none. All panels of a figure begin in the same state. Dots are 0.1 s apart; the discs
 show both robots at their closest approach.
 """,
-        figures=_per_partner(record, trajectory_figure, caption, "paths of both robots from one start state"),
+        figures=figures,
     )
 
 
 def _distances(record: CellRecord) -> Section:
     return Section(
         heading="How near they came",
-        text="""
-Smallest distance of the two centres in each step, over all episodes with a partner: the line is the median, the band
-the range. Below the dashed line the discs overlap: a contact, whoever is to blame.
-""",
-        figures=_per_partner(record, distance_figure, "Distance to the {} partner.".format, "distance over time"),
+        figures=[
+            _figure(
+                partial(distance_figure, record.cell, record.outcomes),
+                caption=(
+                    "Smallest distance of the two centres in each step. Thin lines are single episodes, the band is "
+                    "their range. Below the dashed line the discs overlap: a contact, whoever is to blame."
+                ),
+                alt="Distance of the robots over time, one row per partner, one column per condition.",
+            )
+        ],
     )
 
 
 def _interventions(record: CellRecord) -> Section:
     return Section(
         heading="Where the ego's commands came from",
-        text="""
-With the stack: in how many episodes the command of each step was the nominal one, and in how many the stack changed it,
-and how.
-""",
-        figures=_per_partner(record, intervention_figure, "Beside the {} partner.".format, "sources over time"),
+        figures=[
+            _figure(
+                partial(intervention_figure, record.cell, record.outcomes),
+                caption=(
+                    "With the stack: in how many episodes the command of a step was the nominal one, and in how many "
+                    "the stack changed it, and how. An ego that a partner leans on stays in braking or fallback."
+                ),
+                alt="Number of episodes by source of the command over time, one panel per partner.",
+            )
+        ],
     )
 
 
@@ -184,7 +200,13 @@ The slack λ adapts to how well the partner was forecast: below zero the stack k
 asks for, above zero less. It starts at zero in each episode, so that episodes do not depend on each other. Whatever its
 value, the stack applies no command after which the ego could not stop in time.
 """,
-        figures=_per_partner(record, slack_figure, "Slack beside the {} partner.".format, "slack over time"),
+        figures=[
+            _figure(
+                partial(slack_figure, record.cell, record.outcomes),
+                caption="Slack with the stack. Thin lines are single episodes, the band is their range.",
+                alt="Slack over time, one panel per partner.",
+            )
+        ],
     )
 
 
@@ -240,28 +262,34 @@ These rules are part of the configuration, which was hashed into run.json before
 
 
 def _limits(rule: DecisionRule) -> str:
-    limits = {"at least": rule.at_least, "at most": rule.at_most}
-    return " and ".join(f"{words} {limit:g}" for words, limit in limits.items() if limit is not None)
+    limits = {"≥": rule.at_least, "≤": rule.at_most}
+    return ", ".join(f"{sign} {limit:g}" for sign, limit in limits.items() if limit is not None)
 
 
 def _safety_tables(record: CellRecord) -> Section:
     report = three_tables(record.cell, record.outcomes)
     return Section(
         heading="The three-table safety report",
-        text=f"The same tables as in three_tables.json and three_tables.md (content hash {report.content_hash}).",
+        text=f"The same tables as in three_tables.json and three_tables.md (content hash {report.content_hash()}).",
         tables=[
             Table(
-                ["Assumption", "Description", "Steps in which it did not hold", "Steps"],
+                ["Assumption", "Description", "Violations", "Steps"],
                 [[row.assumption, row.description, row.violations, row.n_steps] for row in report.table_1],
-                caption="Assumptions. The guarantee rests on A1 and A2; A3 is the forecast that the slack learns from.",
+                caption=(
+                    "Assumptions, and in how many steps each did not hold. The guarantee rests on A1 and A2; A3 is the "
+                    "forecast that the slack learns from."
+                ),
             ),
             Table(
-                ["Predictor", "Conformal mode", "Episodes", "Contacts at the ego's fault", "Braking or fallback steps"],
+                ["Predictor", "Conformal mode", "Episodes", "At fault", "Overrides"],
                 [
                     [row.predictor, row.conformal_mode, row.n_episodes, row.violations, row.fallback_fires]
                     for row in report.table_2
                 ],
-                caption="With the stack: the partner's motion is predicted (pred), the slack learns (Learn).",
+                caption=(
+                    "With the stack: the partner's motion is predicted (pred), the slack learns (Learn). At fault: "
+                    "contacts at the ego's fault. Overrides: steps with braking, fallback or a stop at a wall."
+                ),
             ),
             Table(
                 ["Condition", "λ mean (m/s²)", "λ variance", "λ mean of the oracle"],
@@ -279,27 +307,15 @@ def _how_to_check(record: CellRecord) -> Section:
     return Section(
         heading="How to check this page",
         text=f"""
-Run `ripieno verify FOLDER` on the folder that holds this page. It checks every byte of every file, this one included,
+Run 'ripieno verify FOLDER' on the folder that holds this page. It checks every byte of every file, this one included,
 against run.json and the hash chain in events.jsonl, and prints the digest of the run. The run printed the same digest
-when it ended: with `ripieno verify FOLDER --expect DIGEST` nobody can exchange the folder for another one.
+when it ended: with 'ripieno verify FOLDER --expect DIGEST' nobody can exchange the folder for another one.
 
 Every number and figure here was computed from events.jsonl alone ({len(record.outcomes)} episodes, each with every
 position and command of every step). To run the cell again, with the same events on any machine of the same kind:
-`ripieno demo push --cell FOLDER/cell.yaml --episodes {record.cell.episodes}`.
+'ripieno demo push --cell FOLDER/cell.yaml --episodes {record.cell.episodes}'.
 """,
     )
-
-
-def _per_partner(record: CellRecord, make: _FigureMaker, caption: Callable[[str], str], what: str) -> list[Figure]:
-    labels = [entry.label for entry in record.cell.partners]
-    return [
-        _figure(
-            partial(make, record.cell, record.outcomes, label),
-            caption=caption(label),
-            alt=f"Beside the {label} partner: {what}.",
-        )
-        for label in labels
-    ]
 
 
 def _figure(make: Callable[[], MatplotlibFigure], *, caption: str, alt: str) -> Figure:

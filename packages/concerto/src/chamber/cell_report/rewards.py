@@ -8,16 +8,16 @@ from matplotlib.figure import Figure
 
 from chamber.cell.analysis import PairedComparison
 from chamber.cell.config import Condition
-from chamber.cell_report.style import CONDITION_COLOURS, INK, single_axes
+from chamber.cell_report.style import CONDITION_COLOURS, INK, PAGE_WIDTH
 
 __all__ = ["reward_figure"]
 
 
 def reward_figure(comparisons: Sequence[PairedComparison]) -> Figure:
     """Draw the mean difference with its 95 % interval, one row per partner and one for all."""
-    figure, axes = single_axes(
-        xlabel="reward with stack minus without, per step (m)", ylabel="", size=(5.2, 0.9 + 0.42 * len(comparisons))
-    )
+    figure = Figure(figsize=(PAGE_WIDTH, 0.9 + 0.42 * len(comparisons)))
+    axes = figure.subplots()
+    axes.set_xlabel("mean reward per step, with stack minus without (m)")
     axes.axvline(0.0, color=INK, linewidth=0.8, linestyle=":")
     colour = CONDITION_COLOURS[Condition.WITH_STACK]
     rows = list(reversed(comparisons))

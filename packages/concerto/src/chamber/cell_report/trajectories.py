@@ -12,7 +12,7 @@ from matplotlib.patches import Circle
 
 from chamber.cell.config import Cell
 from chamber.cell.outcome import EpisodeOutcome
-from chamber.cell_report.style import EGO_COLOUR, FAULT_COLOUR, INK, LANDMARK_COLOUR, PARTNER_COLOUR
+from chamber.cell_report.style import EGO_COLOUR, FAULT_COLOUR, INK, LANDMARK_COLOUR, PAGE_WIDTH, PARTNER_COLOUR
 from chamber.envs.mpe_cooperative_push import POSITION_BOUND
 
 __all__ = ["telling_episode", "trajectory_figure"]
@@ -38,7 +38,7 @@ def trajectory_figure(cell: Cell, outcomes: Sequence[EpisodeOutcome], partner: s
         for outcome in outcomes
         if outcome.trace.partner == partner and outcome.trace.initial_state_seed == start
     }
-    figure = Figure(figsize=(3.2 * len(shown), 4.0))
+    figure = Figure(figsize=(PAGE_WIDTH, 4.3))
     panels = figure.subplots(1, len(shown), squeeze=False, sharex=True, sharey=True)[0]
     for axes, condition in zip(panels, cell.conditions, strict=True):
         axes.set(title=f"{condition.words.capitalize()}: {_what_happened(shown[condition])}", xlabel="x (m)")
