@@ -17,6 +17,7 @@ from concerto.testing._behaviours import limit_speed
 from concerto.testing.encounters import (
     Behaviour,
     Controller,
+    ControllerFactory,
     Encounter,
     EncounterSettings,
     draw_encounter,
@@ -25,7 +26,7 @@ from concerto.testing.encounters import (
     simulate,
     unfiltered,
 )
-from concerto.testing.responsibility import Verdict, can_still_stop
+from concerto.testing.responsibility import Contact, Recording, Verdict, can_still_stop, judge_contacts
 
 FloatArray = NDArray[np.float64]
 
@@ -199,17 +200,60 @@ def test_an_ego_that_brakes_in_time_is_not_at_fault_when_partners_break_their_wo
     assert Verdict.NOT_AT_FAULT_BRAKING in verdicts
 
 
+def verdict_to_the_letter(recording: Recording, contact: Contact) -> Verdict:
+    """Decide the rule in its own words: braking in every period from the last one at which braking was enough."""
+
+    def could_stop(period: int) -> bool:
+        partner = recording.partners[contact.partner]
+        return can_still_stop(
+            recording.ego_positions[period],
+            recording.ego_velocities[period],
+            braking_limit=recording.braking_limit,
+            control_period=recording.control_period,
+            partner_position=partner.positions[period],
+            partner_velocity=partner.velocities[period],
+            radii=recording.ego_radius + partner.radius,
+            declared=partner.declared,
+        )
+
+    def brakes(period: int) -> bool:
+        velocity, applied = recording.ego_velocities[period], recording.ego_accelerations[period]
+        limit = recording.braking_limit
+        speed = np.linalg.norm(velocity)
+        if speed == 0.0:
+            return not applied.any()
+        strength = min(limit.acceleration, limit.component / np.abs(velocity / speed).max())
+        return bool(np.allclose(applied, -min(strength, speed / recording.control_period) * velocity / speed))
+
+    if contact.ego_speed <= 1e-6:
+        return Verdict.NOT_AT_FAULT_AT_REST
+    since = max((k for k in range(contact.period + 1) if could_stop(k)), default=0)
+    braked = all(brakes(k) for k in range(since, contact.period + 1))
+    return Verdict.NOT_AT_FAULT_BRAKING if braked else Verdict.AT_FAULT
+
+
+@pytest.mark.parametrize("make_controller", [unfiltered, brakes_in_time, brakes_too_late])
+def test_for_partners_that_keep_their_word_the_verdict_is_the_rule_to_the_letter(
+    make_controller: ControllerFactory,
+) -> None:
+    for encounter in map(draw_encounter, SAMPLE):
+        recording = simulate(encounter, make_controller(encounter)).recording
+        for contact in judge_contacts(recording):
+            assert contact.verdict is verdict_to_the_letter(recording, contact)
+
+
 # --------------------------------------------------------------------------------------------- bad actions
 
 
-def test_actions_beyond_the_box_are_counted() -> None:
+def test_actions_beyond_the_box_are_counted_and_cut_to_it() -> None:
     encounter = draw_encounter(0)
 
     def overdo(nominal: FloatArray, agent_states: dict[str, AgentSnapshot]) -> tuple[FloatArray, str]:
         return np.full_like(nominal, 1.01 * encounter.braking_limit.component), "overdone"
 
-    outcome = run_encounter(encounter, lambda _: overdo)
-    assert outcome.out_of_bounds == outcome.n_periods
+    run = simulate(encounter, overdo)
+    assert run.out_of_bounds == run.recording.n_periods
+    assert np.all(run.recording.ego_accelerations == encounter.braking_limit.component)
 
 
 @pytest.mark.parametrize("bad", [np.array([np.nan, 0.0]), np.array([np.inf, -np.inf]), np.zeros(1)])

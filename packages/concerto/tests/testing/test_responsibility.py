@@ -95,7 +95,7 @@ def test_driving_into_a_standing_partner_is_at_fault() -> None:
     (contact,) = judge_contacts(record(np.zeros((20, 2)), partner_start=np.array([1.2, 0.0])))
     assert contact.verdict is Verdict.AT_FAULT
     assert contact.time == pytest.approx(0.7, abs=1e-8)
-    assert contact.could_stop_until == pytest.approx(0.4)
+    assert contact.last_safe_action == pytest.approx(0.3)
     assert contact.ego_speed == pytest.approx(1.0)
     assert not contact.partner_broke_its_word
 
@@ -152,7 +152,7 @@ def test_a_late_brake_is_at_fault_even_when_the_partner_breaks_its_word_later() 
 def test_moving_without_braking_when_it_never_could_stop_is_at_fault() -> None:
     (contact,) = judge_contacts(record(np.zeros((20, 2)), partner_start=np.array([0.6, 0.0])))
     assert contact.verdict is Verdict.AT_FAULT
-    assert contact.could_stop_until is None
+    assert contact.last_safe_action is None
 
 
 # ------------------------------------------------------------------------------------------ not at fault
@@ -185,7 +185,7 @@ def test_an_ego_that_came_to_rest_before_it_was_hit_is_not_at_fault() -> None:
 def test_braking_from_the_first_period_is_not_at_fault_when_it_never_could_stop() -> None:
     (contact,) = judge_contacts(record(drive_then_brake(0), partner_start=np.array([0.6, 0.0])))
     assert contact.verdict is Verdict.NOT_AT_FAULT_BRAKING
-    assert contact.could_stop_until is None
+    assert contact.last_safe_action is None
 
 
 def test_braking_when_a_partner_breaks_its_word_is_not_at_fault() -> None:
@@ -199,7 +199,7 @@ def test_braking_when_a_partner_breaks_its_word_is_not_at_fault() -> None:
     (contact,) = judge_contacts(recording)
     assert contact.verdict is Verdict.NOT_AT_FAULT_BRAKING
     assert contact.partner_broke_its_word
-    assert contact.could_stop_until == pytest.approx(0.2)
+    assert contact.last_safe_action == pytest.approx(0.2)
 
 
 def test_an_action_that_was_safe_when_it_was_chosen_is_not_a_fault_when_the_partner_breaks_its_word() -> None:
@@ -213,7 +213,7 @@ def test_an_action_that_was_safe_when_it_was_chosen_is_not_a_fault_when_the_part
     )
     (contact,) = judge_contacts(recording)
     assert contact.verdict is Verdict.NOT_AT_FAULT_BRAKING
-    assert contact.could_stop_until == pytest.approx(0.2)
+    assert contact.last_safe_action == pytest.approx(0.2)
     honest = replace(
         recording,
         partners={"partner": replace(recording.partners["partner"], declared=DeclaredMotion(max_acceleration=4.0))},

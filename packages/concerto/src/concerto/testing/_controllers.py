@@ -21,9 +21,20 @@ from concerto.safety.cbf_qp import DEFAULT_CBF_GAMMA, ExpCBFQP
 from concerto.safety.conformal import constant_velocity_predict, update_lambda_from_predictor
 from concerto.safety.emergency import CartesianAccelEmergencyController
 from concerto.safety.errors import ConcertoSafetyInfeasible
+from concerto.safety.stack import SafetyStack
+from concerto.safety.stopping import PartnerMotionBound
 from concerto.testing._encounter import EGO, Encounter
+from concerto.testing.responsibility import DeclaredMotion
 
-__all__ = ["Controller", "ControllerFactory", "bounds_of", "control_models_of", "documented_default", "unfiltered"]
+__all__ = [
+    "Controller",
+    "ControllerFactory",
+    "bounds_of",
+    "control_models_of",
+    "documented_default",
+    "safety_stack",
+    "unfiltered",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -85,7 +96,7 @@ class _DocumentedDefault:
         models = control_models_of(encounter)
         self._period = encounter.control_period
         self._bounds = bounds_of(encounter)
-        self._filter = ExpCBFQP.ego_only(models)
+        self._filter = ExpCBFQP.ego_only(control_models=models)
         self._state = SafetyState(make_lambda_dict(models, ego_uid=EGO), warmup_steps_remaining=WARMUP_STEPS)
         self._coasting = {partner.uid: np.zeros(encounter.dimension) for partner in encounter.partners}
         self._emergency = {uid: CartesianAccelEmergencyController() for uid in models}
@@ -132,3 +143,26 @@ class _DocumentedDefault:
                 ego_uid=EGO,
             )
         self._previous = agent_states
+
+
+def safety_stack(encounter: Encounter, *, believed: DeclaredMotion | None = None) -> Controller:
+    """Make the safety stack with its default settings, told what the partners declare.
+
+    Args:
+        encounter: the encounter it acts in.
+        believed: tell it this worst motion instead; for studies of what a wider or narrower declaration costs.
+    """
+    declared = encounter.declared if believed is None else believed
+    stack = SafetyStack(
+        ego_uid=EGO,
+        control_models=control_models_of(encounter),
+        bounds=bounds_of(encounter),
+        dt=encounter.control_period,
+        partner_motion=PartnerMotionBound(declared.max_acceleration, declared.max_speed),
+    )
+
+    def control(nominal: FloatArray, agent_states: dict[str, AgentSnapshot]) -> tuple[FloatArray, str]:
+        step = stack.step(nominal, agent_states)
+        return step.action, step.source.value
+
+    return control

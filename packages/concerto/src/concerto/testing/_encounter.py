@@ -21,7 +21,7 @@ EGO = "ego"
 
 ARRIVAL_RADIUS = 0.15  # m
 TIME_CONSTANT = 0.4  # s, of the nominal controller
-MAX_PERIODS = 160
+MAX_PERIODS = 200
 MAX_PARTNERS = 5
 LARGEST_MISS = 1.2  # nearest approach to the unobstructed ego at the meeting, in contact distances
 LEAST_INITIAL_GAP = 0.02  # m, between any two surfaces
@@ -154,7 +154,7 @@ def _draw(
     encounter = Encounter(
         index=index,
         control_period=period,
-        n_periods=min(MAX_PERIODS, 2 * len(path) + 20),
+        n_periods=min(MAX_PERIODS, 3 * len(path) + 40),
         braking_limit=limit,
         radius=rng.uniform(0.1, 0.4),
         position=position,

@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from concerto.safety.api import AgentSnapshot
 from concerto.testing._behaviours import Behaviour, pursuit
-from concerto.testing._controllers import Controller, ControllerFactory, documented_default, unfiltered
+from concerto.testing._controllers import (
+    Controller,
+    ControllerFactory,
+    documented_default,
+    safety_stack,
+    unfiltered,
+)
 from concerto.testing._encounter import EGO, Encounter, EncounterSettings, Partner, draw_encounter
 from concerto.testing.responsibility import (
     RecordedPartner,
@@ -52,6 +58,7 @@ __all__ = [
     "draw_encounter",
     "run_encounter",
     "run_encounters",
+    "safety_stack",
     "simulate",
     "unfiltered",
 ]
@@ -67,11 +74,13 @@ class Run:
         recording: the motion of everybody, for the judge.
         sources: where the action of each period came from.
         arrival_period: number of periods after which the ego was at its goal; None when it never was.
+        out_of_bounds: number of actions with a component beyond its limit, as the controller gave them.
     """
 
     recording: Recording
     sources: tuple[str, ...]
     arrival_period: int | None
+    out_of_bounds: int
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,8 @@ class EncounterOutcome:
 def simulate(encounter: Encounter, controller: Controller) -> Run:
     """Let a controller act until the ego is at its goal or the encounter is over.
 
+    The motors saturate: a component beyond its limit is cut to the limit before it is applied.
+
     Raises:
         ValueError: the controller returned an action that is not a finite vector of the right length.
     """
@@ -138,6 +149,8 @@ def simulate(encounter: Encounter, controller: Controller) -> Run:
     motions = {partner.uid: (partner.positions.copy(), partner.velocities.copy()) for partner in encounter.partners}
     sources: list[str] = []
     arrival: int | None = None
+    out_of_bounds = 0
+    most = encounter.braking_limit.component
     for k in range(n):
         position, velocity = positions[k], velocities[k]
         states = {EGO: AgentSnapshot(position, velocity, encounter.radius)}
@@ -148,8 +161,9 @@ def simulate(encounter: Encounter, controller: Controller) -> Run:
         if action.shape != (dim,) or not np.isfinite(action).all():
             raise ValueError(f"the action must be a finite vector of length {dim}, got {action} at period {k}")
         sources.append(source)
-        actions[k] = action
-        positions[k + 1], velocities[k + 1] = _advance(position, velocity, action, dt)
+        out_of_bounds += bool(np.any(np.abs(action) > most * (1.0 + 1e-9)))
+        actions[k] = np.minimum(np.maximum(action, -most), most)
+        positions[k + 1], velocities[k + 1] = _advance(position, velocity, actions[k], dt)
         for partner in encounter.partners:
             if partner.behaviour is Behaviour.ACCELERATES_AT_EGO:
                 p, v = motions[partner.uid]
@@ -174,7 +188,7 @@ def simulate(encounter: Encounter, controller: Controller) -> Run:
             for partner in encounter.partners
         },
     )
-    return Run(recording, tuple(sources), arrival)
+    return Run(recording, tuple(sources), arrival, out_of_bounds)
 
 
 def run_encounter(encounter: Encounter, make_controller: ControllerFactory) -> EncounterOutcome:
@@ -195,7 +209,6 @@ def run_encounter(encounter: Encounter, make_controller: ControllerFactory) -> E
                 lapses=lapses[partner.uid],
             )
         )
-    beyond = np.abs(recording.ego_accelerations) > encounter.braking_limit.component * (1.0 + 1e-9)
     arrived = run.arrival_period is not None and not contacts
     return EncounterOutcome(
         index=encounter.index,
@@ -204,7 +217,7 @@ def run_encounter(encounter: Encounter, make_controller: ControllerFactory) -> E
         arrival_s=float(recording.times[-1]) if arrived else None,
         unobstructed_arrival_s=encounter.unobstructed_arrival_s,
         sources=Counter(run.sources),
-        out_of_bounds=int(np.count_nonzero(beyond.any(axis=1))),
+        out_of_bounds=run.out_of_bounds,
     )
 
 

@@ -13,11 +13,12 @@ rest. A partner that declared the accelerations ``a`` and the speeds ``s`` it wi
 centre p + v t and radius a t^2/2 and inside the ball with centre p and radius s t; the ego must be outside one of them
 at every moment.
 
-A controller acts only at the starts of control periods. In the period that begins at the last moment at which the
-ego could still stop it either brakes, or takes an action after which it could still stop. The second case ends in a
-contact only when the partner broke its declaration during that very period: if both keep their word, being able to
-stop passes from one period to the next. So for partners that keep their word the verdict is the rule above to the
-letter, and a partner that breaks it cannot make the ego guilty for an action that was safe when it was chosen.
+A controller acts only at the starts of control periods. So "the last moment at which it could still stop" is the last
+period with a *safe action*: one after which, braking, the ego would have stopped in time (limit braking is such an
+action whenever braking at once is enough). From the next period on it must have been braking at its limit. While a
+partner keeps its word a safe action is never followed by a contact, and after it braking is again a safe action; so for
+honest partners the verdict is the rule above to the letter. A partner that breaks its word cannot make the ego guilty
+for an action that was safe when it was chosen.
 
 Everything is decided exactly, by the roots of quartics in continuous time (`concerto.testing._worst_case`): between
 the samples, too. Tolerances and why they are as they are: see `Tolerances`.
@@ -296,8 +297,7 @@ class Contact:
         period: index of the control period in which it begins.
         verdict: who answers for it.
         partner_broke_its_word: the partner exceeded its declared motion before the contact.
-        could_stop_until: start of the last period before the contact at which the ego could still stop, s; None when
-            it never could in the recording.
+        last_safe_action: start of the last period whose action left the ego able to stop, s; None when there is none.
         ego_speed: at the onset, m/s.
     """
 
@@ -306,13 +306,13 @@ class Contact:
     period: int
     verdict: Verdict
     partner_broke_its_word: bool
-    could_stop_until: float | None
+    last_safe_action: float | None
     ego_speed: float
 
 
 @dataclass(frozen=True)
 class Lapse:
-    """A period in which the ego could still stop, did not brake, and took an action that risked a contact at fault.
+    """A period at whose start the ego could still stop, and whose action gave that up.
 
     Attributes:
         partner: uid of the partner it could no longer be sure to stop for.
@@ -390,7 +390,7 @@ def find_lapses(recording: Recording) -> tuple[Lapse, ...]:
         Lapse(uid, period)
         for uid in recording.partners
         for period in range(recording.n_periods)
-        if _could_stop(recording, uid, period) and not _acts_properly(recording, uid, period)
+        if _could_stop(recording, uid, period) and not _acts_safely(recording, uid, period)
     )
 
 
@@ -407,10 +407,11 @@ def least_clearance(recording: Recording, uid: str, *, n_periods: int | None = N
 def _judge(recording: Recording, uid: str, period: int, into: float) -> Contact:
     velocity = recording.ego_velocities[period] + into * recording.ego_accelerations[period]
     speed = float(np.linalg.norm(velocity))
-    last = next((k for k in range(period, -1, -1) if _could_stop(recording, uid, k)), None)
+    last = next((k for k in range(period, -1, -1) if _acts_safely(recording, uid, k)), None)
+    must_brake = range(0 if last is None else last + 1, period + 1)
     if speed <= recording.tolerances.rest_speed:
         verdict = Verdict.NOT_AT_FAULT_AT_REST
-    elif _answered_properly(recording, uid, last, period):
+    elif all(_brakes_at_its_limit(recording, k) for k in must_brake):
         verdict = Verdict.NOT_AT_FAULT_BRAKING
     else:
         verdict = Verdict.AT_FAULT
@@ -420,21 +421,15 @@ def _judge(recording: Recording, uid: str, period: int, into: float) -> Contact:
         period=period,
         verdict=verdict,
         partner_broke_its_word=_broke_its_word(recording, uid, period),
-        could_stop_until=None if last is None else float(recording.times[last]),
+        last_safe_action=None if last is None else float(recording.times[last]),
         ego_speed=speed,
     )
 
 
-def _answered_properly(recording: Recording, uid: str, last: int | None, period: int) -> bool:
-    """Tell whether the ego braked in every period up to the contact since ``last``, when it could still stop."""
-    first_braking = 0 if last is None else last + 1
-    if not all(_brakes_at_its_limit(recording, k) for k in range(first_braking, period + 1)):
-        return False
-    return last is None or _acts_properly(recording, uid, last)
-
-
-def _acts_properly(recording: Recording, uid: str, period: int) -> bool:
-    return _brakes_at_its_limit(recording, period) or _could_stop(recording, uid, period, after_acting=True)
+def _acts_safely(recording: Recording, uid: str, period: int) -> bool:
+    if _brakes_at_its_limit(recording, period) and _could_stop(recording, uid, period):
+        return True
+    return _could_stop(recording, uid, period, after_acting=True)
 
 
 def _could_stop(recording: Recording, uid: str, period: int, *, after_acting: bool = False) -> bool:
