@@ -74,6 +74,6 @@ class TwoIntegratorsEnv(gym.Env[Any, Any]):
         }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_env() -> Callable[..., TwoIntegratorsEnv]:
     return TwoIntegratorsEnv

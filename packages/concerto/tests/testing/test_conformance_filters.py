@@ -262,7 +262,7 @@ class GuessesTheForm(Broken):
 class Reshapes(Broken):
     def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
         dim = next(iter(self.models.values())).action_dim
-        if isinstance(proposed_action, dict) is not (self.mode is SafetyMode.EGO_ONLY):
+        if isinstance(proposed_action, np.ndarray if self.mode is SafetyMode.EGO_ONLY else dict):
             proposed_action = each(proposed_action, lambda action: np.ravel(action)[:dim])
         return super().filter(proposed_action, obs, state, bounds, **keywords)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-__all__ = ["FALLBACK_CONTROL_TIMESTEP", "call_hook", "call_vector_hook", "control_timestep_of", "require_timestep"]
+__all__ = ["FALLBACK_CONTROL_TIMESTEP", "call_vector_hook", "control_timestep_of", "find_hook", "require_timestep"]
 
 FALLBACK_CONTROL_TIMESTEP = 0.02
 """Length of a control step, s, when an environment does not tell."""
@@ -22,17 +22,19 @@ FALLBACK_CONTROL_TIMESTEP = 0.02
 ResultT = TypeVar("ResultT")
 
 
-def call_hook(env: gym.Env[Any, Any], name: str, given: Callable[[gym.Env[Any, Any]], ResultT] | None) -> ResultT:
-    """Ask the given callable, or else the environment's own method.
+def find_hook(
+    env: gym.Env[Any, Any], name: str, given: Callable[[gym.Env[Any, Any]], ResultT] | None
+) -> Callable[[], ResultT]:
+    """Give the given callable, bound to the environment, or else the environment's own method.
 
     Raises:
         ValueError: there is neither.
     """
     if given is not None:
-        return given(env)
+        return lambda: given(env)
     if not env.has_wrapper_attr(name):
         raise ValueError(f"{env} has no method {name}(): add it to the environment, or give {name}= to the wrapper")
-    return env.get_wrapper_attr(name)()
+    return env.get_wrapper_attr(name)
 
 
 def call_vector_hook(

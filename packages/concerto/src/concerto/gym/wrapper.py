@@ -9,7 +9,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from concerto.gym._guard import EgoGuard, ForecastFunction, ego_box, partner_id_of, replace_ego_action
-from concerto.gym._hooks import call_hook, control_timestep_of
+from concerto.gym._hooks import control_timestep_of, find_hook
 from concerto.gym.cost import CostFunction, contact_or_violation_cost
 from concerto.gym.outcome import SafetyOutcome
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds
@@ -81,13 +81,13 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         gym.Wrapper.__init__(self, env)
         self._ego_uid = ego_uid
-        self._build_agent_snapshots = build_agent_snapshots
+        self._read_snapshots = find_hook(env, "build_agent_snapshots", build_agent_snapshots)
         self._cost = cost
         self._guard = EgoGuard(
             ego_box(env.action_space, ego_uid),
             ego_uid=ego_uid,
-            control_models=call_hook(env, "build_control_models", build_control_models),
-            bounds=call_hook(env, "build_bounds", build_bounds),
+            control_models=find_hook(env, "build_control_models", build_control_models)(),
+            bounds=find_hook(env, "build_bounds", build_bounds)(),
             dt=control_timestep_of(env, control_timestep),
             predict_partners=predict_partners,
             stack_options=stack_options,
@@ -103,7 +103,7 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset the environment and begin an episode of the safety stack."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._guard.reset(self._snapshots(), seed=seed)
+        self._guard.reset(self._read_snapshots(), seed=seed)
         self._observe(observation)
         self._last_outcome = None
         return observation, info
@@ -119,7 +119,7 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(
             replace_ego_action(self.env.action_space, action, self._ego_uid, applied)
         )
-        self._last_outcome = self._guard.judge(self._snapshots())
+        self._last_outcome = self._guard.judge(self._read_snapshots())
         self._observe(observation)
         return observation, reward, terminated, truncated, self._with_safety(info, self._last_outcome)
 
@@ -129,9 +129,6 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         if not isinstance(action, Mapping) or self._ego_uid not in action:
             raise ValueError(f"the action must be a mapping with a value for {self._ego_uid!r}, got {action!r}")
         return action[self._ego_uid]
-
-    def _snapshots(self) -> Mapping[str, AgentSnapshot]:
-        return call_hook(self.env, "build_agent_snapshots", self._build_agent_snapshots)
 
     def _observe(self, observation: Any) -> None:
         partner_id = partner_id_of(observation)

@@ -224,10 +224,8 @@ def uid_order(trial: FilterTrial) -> None:
             forecasts=dict(reversed(scene.forecasts.items())),
             slack=dict(reversed(scene.slack.items())),
         )
-        demand(
-            trial.answer(turned).as_bytes() == trial.answer(scene).as_bytes(),
-            "reordering the mappings changed the answer",
-        )
+        same = trial.answer(turned).as_bytes() == trial.answer(scene).as_bytes()
+        demand(same, "reordering the mappings changed the answer")
 
 
 @common.check("raise ConcertoSafetyInfeasible when no action satisfies the rows; never return the nominal one instead")
