@@ -22,6 +22,7 @@ __all__ = [
     "largest_violation",
     "nominal_is_feasible",
     "project_onto_row",
+    "unit_rows",
 ]
 
 OPTIMAL = 0
@@ -122,6 +123,20 @@ def _piece(
         else:
             constant += row[k] * far
     return constant, squares, piece_end
+
+
+@njit(cache=True, error_model="numpy")
+def unit_rows(rows: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give the same rows scaled to unit length; a row without components stays as it is."""
+    scaled_rows = rows.copy()
+    scaled_right = right.copy()
+    for i in range(rows.shape[0]):
+        norm = _norm(rows[i])
+        if norm > 0.0:
+            scaled_right[i] /= norm
+            for k in range(rows.shape[1]):
+                scaled_rows[i, k] /= norm
+    return scaled_rows, scaled_right
 
 
 @njit(cache=True, error_model="numpy")

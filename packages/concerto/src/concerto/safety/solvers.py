@@ -190,7 +190,8 @@ class DAQPSolver:
     """DAQP's dense dual active-set method (Arnstrom, Bemporad & Axehill 2022): exact for the active set it ends with.
 
     Besides general programs it projects onto rows and a box (`project`), which is the program of the filter; one row
-    is answered in closed form there.
+    is answered in closed form there. Rows are scaled to unit length first: DAQP silently drops a row whose components
+    are smaller than about 1e-6.
     """
 
     name = "daqp"
@@ -209,6 +210,7 @@ class DAQPSolver:
     ) -> tuple[FloatArray, float]:
         """Solve one program; see `QPSolver.solve`. The method starts cold every time, whatever ``warm_start`` says."""
         hessian, q, rows, b = _checked(P, q, A, b)
+        rows, b = self._projection.unit_rows(rows, b)
         return self._call(hessian, q, rows, b, np.full(b.size, -np.inf))
 
     def project(
@@ -230,11 +232,12 @@ class DAQPSolver:
             ConcertoSafetyInfeasible: no point satisfies all, or none was found.
         """
         if len(right) > 1:
+            unit_rows, unit_right = self._projection.unit_rows(rows, right)
             x, elapsed_ms = self._call(
                 self._identity(nominal.size),
                 -nominal,
-                rows,
-                np.concatenate((upper, right)),
+                unit_rows,
+                np.concatenate((upper, unit_right)),
                 np.concatenate((lower, np.full(right.size, -np.inf))),
             )
             np.clip(x, lower, upper, out=x)
