@@ -131,6 +131,11 @@ def test_collision_row_of_coincident_centres_asks_for_nothing_and_shows_as_slack
     assert rhs == -1.0
     assert collision_constraint_row(**spheres, lambda_ij=0.25)[1] == -0.75
 
+    nearly = {**spheres, "sphere_b_center": np.array([1.0, 1.0, 1.0 + 9e-10])}
+    assert collision_constraint_row(**nearly)[1] == -1.0
+    apart = {**spheres, "sphere_b_center": np.array([1.0, 1.0, 1.0 + 2e-9])}
+    assert collision_constraint_row(**apart)[1] == pytest.approx(-1.5)
+
     row, rhs = collision_constraint_row(**spheres, coincident="separate", lambda_ij=0.25)
     np.testing.assert_array_equal(row, [-1.0, -2.0])
     assert rhs == pytest.approx(5.0 * -0.3 + 0.25)
@@ -243,6 +248,14 @@ def test_one_filter_answers_alike_whatever_it_solved_before() -> None:
     np.testing.assert_array_equal(first.q_dot, kept)
 
 
+def test_when_daqp_gives_up_the_arm_still_gets_its_answer(monkeypatch) -> None:
+    """DAQP was seen to cycle (exit flag -2) on degenerate rows at a huge price; here it does so on purpose."""
+    monkeypatch.setattr("daqp.solve", lambda *_, **__: (np.full(2, np.nan), np.nan, -2, {}))
+    result = OSCBF(n_joints=1).solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK)
+    np.testing.assert_allclose(result.q_dot, [1.00990099], atol=1e-6)
+    np.testing.assert_allclose(result.slack, [1 / 101], atol=1e-6)
+
+
 def test_a_singular_hessian_is_solved_too() -> None:
     jacobian = np.zeros((6, 2))
     jacobian[0] = 1.0
@@ -328,7 +341,9 @@ def test_a_multiplier_threshold_tells_contact_from_contradiction() -> None:
     arm = OSCBF(n_joints=1, active_multiplier=50.0)
     held = arm.solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK)
     assert held.active_rows == ()
-    assert held.max_slack == pytest.approx(1 / 101)
+    assert held.max_slack == pytest.approx(1 / 101)  # the multiplier is 200/101 = 1.98
+    just_below = OSCBF(n_joints=1, active_multiplier=1.97)
+    assert just_below.solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK).active_rows == (0,)
     torn = arm.solve(q_dot_nom=np.zeros(1), constraints=rows(([1.0], -1.0), ([-1.0], -1.0)), **NO_TASK)
     assert torn.active_rows == (0, 1)
 
