@@ -120,8 +120,8 @@ def _contacts(record: CellRecord) -> Section:
         text=f"""
 At fault: episodes with a contact at the ego's fault. Contact: episodes with any contact, also while the ego stood
 still; no stack can keep a partner from driving into a robot at rest. Nearest: smallest distance of the centres, in m;
-the discs touch at {cell.task.safety_distance_m:g}. Success: episodes that end with both landmarks covered. Reward: mean per step,
-in m; 0 is best.
+the discs touch at {cell.task.safety_distance_m:g}. Success: episodes that end with both landmarks covered. Reward: mean
+per step, in m; 0 is best.
 """,
         tables=[
             Table(["Partner", "Stack", "Episodes", "At fault", "Contact", "Nearest", "Success", "Reward"], rows),
