@@ -65,7 +65,12 @@ def test_one_repulsion_gives_the_capacity_along_it() -> None:
     assert override.dtype == np.float64
 
 
-@pytest.mark.parametrize("vectors", [[], [RIGHT, LEFT], [RIGHT, UP, LEFT, -UP]], ids=["none", "two", "four"])
+STAR = [np.array([math.cos(angle), math.sin(angle)]) for angle in (0.0, 2.0 * math.pi / 3.0, 4.0 * math.pi / 3.0)]
+
+
+@pytest.mark.parametrize(
+    "vectors", [[], [RIGHT, LEFT], STAR, [RIGHT, UP, LEFT, -UP]], ids=["none", "two", "three", "four"]
+)
 def test_without_a_direction_nothing_is_asked(vectors) -> None:
     moving = AgentSnapshot(np.zeros(2), np.array([0.0, 2.0]), 0.25)
     override = CartesianAccelEmergencyController().compute_override(moving, vectors, UNIT_BOUNDS)

@@ -342,8 +342,10 @@ def test_a_multiplier_threshold_tells_contact_from_contradiction() -> None:
     held = arm.solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK)
     assert held.active_rows == ()
     assert held.max_slack == pytest.approx(1 / 101)  # the multiplier is 200/101 = 1.98
-    just_below = OSCBF(n_joints=1, active_multiplier=1.97)
-    assert just_below.solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK).active_rows == (0,)
+    for threshold, active in ((1.97, (0,)), (1.99, ())):
+        arm_at_threshold = OSCBF(n_joints=1, active_multiplier=threshold)
+        result = arm_at_threshold.solve(q_dot_nom=np.array([2.0]), constraints=rows(([1.0], 1.0)), **NO_TASK)
+        assert result.active_rows == active
     torn = arm.solve(q_dot_nom=np.zeros(1), constraints=rows(([1.0], -1.0), ([-1.0], -1.0)), **NO_TASK)
     assert torn.active_rows == (0, 1)
 
