@@ -7,26 +7,19 @@ solver (DAQP) on the same program: no filter in Python on top of that solver can
 
 from __future__ import annotations
 
-import os
-import platform
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import daqp
 import numpy as np
+from _common import pin_to_one_core, timed, write_results
 
 from concerto.safety.oscbf import OSCBF, OSCBFConstraints, joint_limit_constraint_row
 from concerto.safety.solvers import ClarabelSolver, OSQPSolver
-from ripieno._environment import machine
-from ripieno.canonical import INDENTED_LINE
-from ripieno.files import write_atomic
 from ripieno.randomness import derive_substream
 
 N_JOINTS, N_ROWS = 7, 14
 N_PROBLEMS = 200
 LIMIT_US = 30.0
-RESULTS = Path(__file__).parent / "results"
 
 Problem = dict[str, object]
 
@@ -59,19 +52,6 @@ def velocity_limits(_: np.random.Generator) -> OSCBFConstraints:
     return OSCBFConstraints(a=np.array([row for row, _ in rows]), b=np.array([rhs for _, rhs in rows]))
 
 
-def microseconds(call: Callable[[int], object], n_calls: int) -> dict[str, float]:
-    """Median and 5 % to 95 % range of single calls, after a warm-up over all problems."""
-    for k in range(N_PROBLEMS):
-        call(k)
-    times = np.empty(n_calls)
-    for k in range(n_calls):
-        started = time.perf_counter_ns()
-        call(k % N_PROBLEMS)
-        times[k] = time.perf_counter_ns() - started
-    low, median, high = np.percentile(times, [5, 50, 95]) / 1e3
-    return {"p05_us": round(low, 2), "median_us": round(median, 2), "p95_us": round(high, 2)}
-
-
 def solver_alone(problems: list[Problem]) -> Callable[[int], object]:
     """The bare solver call on the programs that the filter assembles."""
     arm = OSCBF(n_joints=N_JOINTS)
@@ -81,11 +61,13 @@ def solver_alone(problems: list[Problem]) -> Callable[[int], object]:
         assembled = arm._problem
         arrays = (assembled.P, assembled.q, assembled.needed_G, assembled.needed_h, assembled.lower, assembled.sense)
         programs.append([array.copy() for array in arrays])
-    return lambda k: daqp.solve(*programs[k], primal_tol=1e-10, dual_tol=1e-12, zero_tol=1e-14, sing_tol=1e-16)
+    return lambda k: daqp.solve(
+        *programs[k % N_PROBLEMS], primal_tol=1e-10, dual_tol=1e-12, zero_tol=1e-14, sing_tol=1e-16
+    )
 
 
 def filter_calls(arm: OSCBF, problems: list[Problem]) -> Callable[[int], object]:
-    return lambda k: arm.solve(**problems[k])
+    return lambda k: arm.solve(**problems[k % N_PROBLEMS])
 
 
 def measure() -> list[dict[str, object]]:
@@ -95,7 +77,7 @@ def measure() -> list[dict[str, object]]:
         "14 velocity limits": random_problems("limits", velocity_limits),
     }
     for name, problems in problem_sets.items():
-        floor = microseconds(solver_alone(problems), 20_000)
+        floor = timed(solver_alone(problems), calls=20_000)
         rows.append({"problem": name, "what": "floor: the solver call alone", **floor})
         filters = {
             "OSCBF (default)": (OSCBF(n_joints=N_JOINTS), 20_000),
@@ -105,62 +87,24 @@ def measure() -> list[dict[str, object]]:
             "OSCBF on OSQP": (OSCBF(n_joints=N_JOINTS, solver=OSQPSolver()), 2_000),
         }
         for label, (arm, n_calls) in filters.items():
-            result = microseconds(filter_calls(arm, problems), n_calls)
-            share = round(floor["median_us"] / result["median_us"], 2)
-            rows.append({"problem": name, "what": label, **result, "floor_share": share})
+            result = timed(filter_calls(arm, problems), calls=n_calls)
+            share = round(floor["median"] / result["median"], 2)
+            rows.append({"problem": name, "what": label, **result, "share of the floor": share})
     return rows
 
 
-def markdown(report: dict[str, object], rows: list[dict[str, object]]) -> str:
-    where = report["machine"]
-    method = (
-        f"{N_JOINTS} joints, {N_ROWS} rows, task of 6 dimensions, {N_PROBLEMS} random problems each. Wall time of one "
-        f"Python call on one core, microseconds. Limit: {LIMIT_US:g}. Floor: the bare solver call on the same program; "
-        "the share says which part of the time is the floor."
-    )
-    setting = (
-        f"Machine: {where['cpu_model']}, {where['cpu_count']} cores (shared with other work, load {where['load']}), "
-        f"Python {where['python']}, NumPy {where['numpy']}. Command: `python benchmarks/oscbf_speed.py`."
-    )
-    lines = [
-        "# Speed of the arm filter",
-        "",
-        method,
-        "",
-        setting,
-        "",
-        "| Problem | What | Median | 5 % | 95 % | Share of the floor |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    lines.extend(
-        f"| {row['problem']} | {row['what']} | {row['median_us']} | {row['p05_us']} | {row['p95_us']} "
-        f"| {row.get('floor_share', '')} |"
-        for row in rows
-    )
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    rows = measure()
-    host = machine()
-    report: dict[str, object] = {
-        "benchmark": "oscbf_speed",
-        "limit_us": LIMIT_US,
-        "machine": {
-            "cpu_model": host["cpu_model"],
-            "cpu_count": host["cpu_count"],
-            "load": round(os.getloadavg()[0], 1),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    write_atomic(RESULTS / "oscbf_speed.json", INDENTED_LINE.dumps(report))
-    write_atomic(RESULTS / "oscbf_speed.md", markdown(report, rows).encode())
-    print((RESULTS / "oscbf_speed.md").read_text(encoding="utf-8"))
+    pin_to_one_core()
+    write_results(
+        "oscbf_speed",
+        title="Speed of the arm filter",
+        method=f"{N_JOINTS} joints, {N_ROWS} rows, task of 6 dimensions, {N_PROBLEMS} random problems each. Wall time of "
+        f"one Python call on one core, microseconds. Limit: {LIMIT_US:g}. Floor: the bare solver call on the same "
+        "program; the share says which part of the time is the floor.",
+        columns=["problem", "what", "median", "quartile_1", "quartile_3", "share of the floor"],
+        rows=measure(),
+        limit_us=LIMIT_US,
+    )
 
 
 if __name__ == "__main__":
