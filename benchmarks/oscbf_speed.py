@@ -98,8 +98,8 @@ def main() -> None:
     write_results(
         "oscbf_speed",
         title="Speed of the arm filter",
-        method=f"{N_JOINTS} joints, {N_ROWS} rows, task of 6 dimensions, {N_PROBLEMS} random problems each. Wall time of "
-        f"one Python call on one core, microseconds. Limit: {LIMIT_US:g}. Floor: the bare solver call on the same "
+        method=f"{N_JOINTS} joints, {N_ROWS} rows, task of 6 dimensions, {N_PROBLEMS} random problems each. Wall time "
+        f"of one Python call on one core, microseconds. Limit: {LIMIT_US:g}. Floor: the bare solver call on the same "
         "program; the share says which part of the time is the floor.",
         columns=["problem", "what", "median", "quartile_1", "quartile_3", "share of the floor"],
         rows=measure(),
