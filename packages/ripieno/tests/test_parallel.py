@@ -225,32 +225,38 @@ def is_alive(process_id: int) -> bool:
         return False
 
 
-def test_interrupt_ends_workers_and_their_children_and_leaves_a_resumable_ledger(tmp_path: Path) -> None:
-    script = tmp_path / "job.py"
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda end: end.name)
+def test_end_of_the_run_ends_workers_and_their_children_and_leaves_a_resumable_ledger(end, tmp_path: Path) -> None:
+    script, ledger = tmp_path / "job.py", tmp_path / "cells.jsonl"
+    cells = [{"name": name, "folder": str(tmp_path)} for name in ("quick", "slow", "slower", "never")]
     script.write_text(
         "import sys\n"
         f"sys.path.append({HERE!r})\n"
         "from ripieno.parallel import run_cells\n"
         "import _cell_functions as functions\n"
         "if __name__ == '__main__':\n"
-        f"    cells = [{{'name': n, 'folder': {str(tmp_path)!r}}} for n in ('quick', 'slow', 'slower', 'never')]\n"
-        "    run_cells(functions.sleep_with_a_child, cells, executor='processes', workers=2, "
-        f"resume={str(tmp_path / 'cells.jsonl')!r})\n"
+        f"    ledger, cells = {str(ledger)!r}, {cells}\n"
+        "    run_cells(functions.sleep_with_a_child, cells, executor='processes', workers=2, resume=ledger)\n"
     )
     process = subprocess.Popen([sys.executable, str(script)], start_new_session=True, stderr=subprocess.PIPE, text=True)
     try:
         wait_for(lambda: len(list(tmp_path.glob("*.pids"))) == 2)
         started = [int(pid) for file in tmp_path.glob("*.pids") for pid in file.read_text().split()]
+        assert len(started) == 4
         assert all(map(is_alive, started))
-        os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
+        if end is signal.SIGINT:
+            os.killpg(process.pid, end)  # what a terminal does on Ctrl-C
+        else:
+            process.send_signal(end)
         _, stderr = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == -signal.SIGINT
-    assert stderr.count("Traceback") == 1, stderr  # the parent's own, none from workers
+    assert process.returncode == -end
+    # Only the parent says that it was interrupted, the workers say nothing.
+    assert stderr.count("Traceback") == (end is signal.SIGINT), stderr
     wait_for(lambda: not any(map(is_alive, started)))
-    entries = list(walk_chain(tmp_path / "cells.jsonl"))
-    assert [entry.payload.get("label") for entry in entries] == [None, "cell 0"]
+    assert [entry.payload.get("label") for entry in walk_chain(ledger)] == [None, "cell 0"]
+    assert verify_chain(ledger).closing is None
     assert not (tmp_path / "never.pids").exists()
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, parent_process
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
@@ -64,7 +65,7 @@ class ProcessEngine:
         self._busy.remove(worker)
         try:
             answer = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # it died before or in the middle of its answer
             return self._bury(worker)
         self._idle.append(worker)
         if answer.status is not CellStatus.OK:
@@ -105,12 +106,21 @@ class ProcessEngine:
 def _serve(pipe: connection.Connection, function: bytes) -> None:
     """Answer cells until the other side is gone."""
     os.setsid()  # Ctrl-C is for the parent, which then ends this process and whatever it started
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             index, cell = pipe.recv()
         except EOFError:
             return
         pipe.send(attempt(partial(_call, function, cell), index))
+
+
+def _end_with_parent() -> None:
+    """End this process and what it started when the parent is gone without having said so."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os.killpg(0, signal.SIGKILL)
 
 
 def _call(function: bytes, cell: bytes) -> bytes:
