@@ -2,6 +2,7 @@
 SHELL := bash
 PYTHON ?= python3
 export PYTHON
+export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
