@@ -42,19 +42,20 @@ def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_
 
     Example: ripieno demo push --out runs/first
     """
-    # Late, because `ripieno --help` loads this module and must stay fast.
+    # Everything is imported late: `ripieno --help` loads this module, and bad input should be answered at once.
     from chamber.cell.loading import default_cell_text, parse_cell, read_cell_text
-    from chamber.cell.runner import run_cell
-    from chamber.cell_report import render_cell_page
-    from chamber.cell_report.page import headline
-    from ripieno.errors import IntegrityError
-    from ripieno.verify import verify
 
     text = default_cell_text() if cell_path is None else read_cell_text(cell_path)
     cell = parse_cell(text, source="planar_push.yaml" if cell_path is None else str(cell_path))
     if episodes is not None:
         cell = cell.model_copy(update={"episodes": episodes})
     folder = out if out is not None else Path("runs") / f"push-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
+    from chamber.cell.runner import run_cell
+    from chamber.cell_report import render_cell_page
+    from chamber.cell_report.page import headline
+    from ripieno.errors import IntegrityError
+    from ripieno.verify import verify
 
     with _progress(cell) as progress:
         result = run_cell(cell, folder, cell_text=text, pages={"index.html": render_cell_page}, progress=progress)

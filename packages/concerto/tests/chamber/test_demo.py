@@ -1,0 +1,151 @@
+"""``ripieno demo push`` as a user meets it: in a subprocess."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chamber.cell.loading import default_cell_text
+from chamber.cell.record import read_cell_record
+from ripieno.run import read_events
+from ripieno.verify import verify
+
+COMMAND = [sys.executable, "-c", "from ripieno.cli import main; main()", "demo", "push"]
+TEXT = default_cell_text()
+NO_PARTNERS = TEXT[TEXT.index("partners:") : TEXT.index("episodes:")]
+
+
+def demo(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=300
+    )
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert message in done.stderr
+
+
+def test_the_demo_runs_verifies_itself_and_says_where_to_look(tmp_path: Path):
+    done = demo("--episodes", 1, "--out", "here/run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "With the safety stack: 0 of 3 episodes with a contact at the ego's fault" in done.stdout
+    report = verify(tmp_path / "here/run")
+    assert report.ok
+    assert report.digest in done.stdout
+    assert "here/run/index.html" in done.stdout
+    assert done.stderr == "", "progress belongs on a terminal only"
+
+
+def test_json_output_is_one_object_and_the_default_folder_is_named_after_the_time(tmp_path: Path):
+    done = demo("--episodes", 1, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["verified"] is True
+    assert Path(summary["page"]).parent == Path(summary["folder"])
+    assert summary["folder"].startswith("runs/push-2")
+    assert verify(tmp_path / summary["folder"], expect=summary["digest"]).ok
+
+
+def test_an_own_cell_is_run_and_kept_beside_its_results(tmp_path: Path):
+    text = TEXT.replace("episodes: 20", "episodes: 2").replace("[without_stack, with_stack]", "[with_stack]")
+    rules = text.index("decision_rules:")
+    text = text[:rules] + (
+        "decision_rules:\n"
+        "  - {claim: No contact is the ego's fault., number: contacts_at_fault, condition: with_stack, at_most: 0}\n"
+    )
+    (tmp_path / "mine.yaml").write_text(text)
+    done = demo("--cell", "mine.yaml", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run/cell.yaml").read_text() == text
+    assert len(read_cell_record(tmp_path / "run").outcomes) == 6
+    assert "What safety costs" not in (tmp_path / "run/index.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("find", "replace", "message"),
+    [
+        ("episodes: 20", "episode: 20", "unknown key 'episode', did you mean 'episodes'?"),
+        ("episodes: 20", "episodes: many", "episodes must be a valid integer, got 'many'"),
+        ("robot_radius_m: 0.1", "robot_radius_m: .nan", "task.robot_radius_m must be a finite number, got nan"),
+        (NO_PARTNERS, "partners: []\n", "partners must have at least 1 item"),
+        ("push_pursuer", "push_persuer", "unknown partner 'push_persuer', did you mean 'push_pursuer'?"),
+        ("task:", "task: [", "line "),
+    ],
+)
+def test_a_bad_cell_is_refused_in_one_line_and_nothing_is_written(
+    tmp_path: Path, find: str, replace: str, message: str
+):
+    (tmp_path / "bad.yaml").write_text(TEXT.replace(find, replace))
+    assert_refused(demo("--cell", "bad.yaml", "--out", "run", cwd=tmp_path), message)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.yaml"]
+
+
+@pytest.mark.parametrize("cell", ["missing.yaml", ".", "noise.bin"])
+def test_a_cell_that_cannot_be_read_is_refused(tmp_path: Path, cell: str):
+    (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
+    assert_refused(demo("--cell", cell, "--out", "run", cwd=tmp_path), cell)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/precious").write_text("mine")
+    assert_refused(demo("--out", "run", cwd=tmp_path), "exists already")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("out", ["file/run", "/proc/run", "/dev/null/run"])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, out: str):
+    (tmp_path / "file").write_text("not a folder")
+    assert_refused(demo("--out", out, cwd=tmp_path), "cannot create the run folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("episodes", ["0", "-3", "many", "nan"])
+def test_a_bad_number_of_episodes_is_refused(tmp_path: Path, episodes: str):
+    assert_refused(demo("--episodes", episodes, cwd=tmp_path), "--episodes")
+    assert list(tmp_path.iterdir()) == []
+
+
+def stop_after_events(tmp_path: Path, stop: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str]:
+    """Start a run that would take long, stop it in the middle of its episodes, and give exit code and stderr."""
+    arguments = [*COMMAND, "--episodes", "5000", "--out", "run"]
+    with subprocess.Popen(arguments, cwd=tmp_path, text=True, stderr=subprocess.PIPE) as process:
+        events = tmp_path / "run/events.jsonl"
+        deadline = time.monotonic() + 240.0
+        while not events.exists() or events.read_bytes().count(b"\n") < 40:
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < deadline, "the run did not get going"
+            time.sleep(0.05)
+        stop(process)
+        _, stderr = process.communicate(timeout=60)
+        return process.returncode, stderr
+
+
+def test_a_killed_run_verifies_as_interrupted_and_keeps_its_events(tmp_path: Path):
+    code, _ = stop_after_events(tmp_path, lambda process: process.kill())
+    assert code == -signal.SIGKILL
+    report = verify(tmp_path / "run")
+    assert (report.ok, report.status) == (True, "interrupted")
+    n_events = sum(1 for _ in read_events(tmp_path / "run"))
+    assert len(read_cell_record(tmp_path / "run").outcomes) == n_events - 1 >= 37
+
+
+def test_ctrl_c_leaves_an_interrupted_run_and_no_traceback(tmp_path: Path):
+    code, stderr = stop_after_events(tmp_path, lambda process: os.kill(process.pid, signal.SIGINT))
+    assert code == 130
+    assert stderr.strip() == "ripieno: stopped"
+    report = verify(tmp_path / "run")
+    assert (report.ok, report.status) == (True, "interrupted")
