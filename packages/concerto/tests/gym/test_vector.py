@@ -108,6 +108,15 @@ def test_every_sub_environment_has_a_stack_of_its_own(make_env: MakeEnv) -> None
     assert env.step(towards)[4]["safety"]["intervened"].tolist() == [True, False, False]
 
 
+def test_actions_keep_their_precision_until_they_are_applied(make_env: MakeEnv) -> None:
+    env = wrap(vectorise(lambda: make_env(distance=40.0)))
+    env.reset(seed=0)
+    wanted = pushes(1)[0].astype(np.float64) + 1e-12
+    safety = env.step(wanted)[4]["safety"]
+    np.testing.assert_array_equal(safety["nominal_action"], wanted)
+    np.testing.assert_array_equal(safety["applied_action"], wanted.astype(np.float32))
+
+
 def test_seeds_may_be_one_per_sub_environment(make_env: MakeEnv) -> None:
     env = wrap(vectorise(make_env))
     by_list, _ = env.reset(seed=[4, 5, 6])

@@ -321,6 +321,14 @@ class InventsForecasts(Broken):
         return super().filter(proposed_action, obs, state, bounds, partner_predicted_states=forecasts, **keywords)
 
 
+class SparesTheEgosPartners(Broken):
+    def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
+        if keywords.get("partner_action_bound") and isinstance(proposed_action, dict):
+            shared = ExpCBFQP.shared_control(control_models=self.models)
+            return shared.filter(proposed_action, obs, state, bounds, **keywords)
+        return super().filter(proposed_action, obs, state, bounds, **keywords)
+
+
 class MovesPartnersTooFar(Broken):
     def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
         bound = keywords.pop("partner_action_bound")
@@ -361,6 +369,7 @@ BROKEN: list[tuple[type[Broken], str, tuple[SafetyMode, ...]]] = [
     (NeedsAPartner, "no_partners", (SafetyMode.EGO_ONLY,)),
     (InventsDt, "rejects_bad_dt", (SafetyMode.EGO_ONLY,)),
     (InventsForecasts, "rejects_missing_forecast", (SafetyMode.EGO_ONLY,)),
+    (SparesTheEgosPartners, "ignores_ego_and_bound", (SafetyMode.CENTRALIZED,)),
     (MovesPartnersTooFar, "partner_bound_holds", (SafetyMode.SHARED_CONTROL,)),
     (InventsABound, "rejects_missing_bound", (SafetyMode.SHARED_CONTROL,)),
 ]

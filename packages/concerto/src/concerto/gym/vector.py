@@ -132,7 +132,7 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         is_resetting = self._is_over & (self._autoreset_mode is AutoresetMode.NEXT_STEP)
         stepped = np.flatnonzero(~is_resetting)
         _require_finite(nominal, stepped, self._ego_uid)
-        applied = nominal.copy()
+        applied = nominal.astype(self._ego_dtype)
         for index in stepped:
             applied[index] = self._guards[index].filter(nominal[index], partner_id=self._partner_ids[index])
         observations, rewards, terminations, truncations, infos = self.env.step(
@@ -140,7 +140,8 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         )
         snapshots = self._snapshots()
         if self._cost is not None and "cost" in infos:
-            infos["environment_cost"], infos["_environment_cost"] = infos.pop("cost"), infos.pop("_cost")
+            infos["environment_cost"] = infos.pop("cost")
+            infos["_environment_cost"] = infos.pop("_cost", np.ones(self.num_envs, dtype=np.bool_))
         for index in range(self.num_envs):
             if is_resetting[index]:
                 self._guards[index].reset(snapshots[index], seed=None)
@@ -150,13 +151,13 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         self._observe(observations)
         return observations, rewards, terminations, truncations, infos
 
-    def _ego_actions(self, actions: Any) -> NDArray[Any]:
+    def _ego_actions(self, actions: Any) -> NDArray[np.float64]:
         ego_actions = actions
         if isinstance(self.env.single_action_space, gym.spaces.Dict):
             if not isinstance(actions, Mapping) or self._ego_uid not in actions:
                 raise ValueError(f"the actions must be a mapping with a value for {self._ego_uid!r}, got {actions!r}")
             ego_actions = actions[self._ego_uid]
-        result = np.asarray(ego_actions, dtype=self._ego_dtype)
+        result = np.asarray(ego_actions, dtype=np.float64)
         if result.shape != self._ego_shape:
             raise ValueError(f"the actions of {self._ego_uid!r} must have shape {self._ego_shape}, got {result.shape}")
         return result

@@ -32,6 +32,7 @@ _INFO_KEYS = ("lambda", "constraint_violation", "prediction_gap_loss", "fallback
 
 common: Suite[FilterTrial] = Suite()
 ego_only: Suite[FilterTrial] = Suite()
+centralized: Suite[FilterTrial] = Suite()
 shared_control: Suite[FilterTrial] = Suite()
 
 
@@ -352,6 +353,19 @@ def rejects_missing_forecast(trial: FilterTrial) -> None:
     scene = trial.active_scenes[2]
     known = {PARTNERS[0]: scene.forecasts[PARTNERS[0]]}
     demand_raises(KeyError, lambda: trial.answer(replace(scene, forecasts=known)), "a partner without a forecast")
+
+
+# ------------------------------------------------------------------------------------------------ centralized
+
+
+@centralized.check("accept ego_uid and partner_action_bound and ignore them: everybody is controlled alike")
+def ignores_ego_and_bound(trial: FilterTrial) -> None:
+    """A centralized filter gives the same answer with and without ego_uid and partner_action_bound."""
+    for scene in trial.active_scenes:
+        answer = trial.call(trial.make(scene.models), scene, ego_uid=EGO, partner_action_bound=1e-3)
+        demand(
+            answer.as_bytes() == trial.answer(scene).as_bytes(), "ego_uid and partner_action_bound changed the answer"
+        )
 
 
 # ------------------------------------------------------------------------------------------------ shared control

@@ -7,7 +7,7 @@ scenes themselves.
 from __future__ import annotations
 
 from concerto.safety.api import SafetyMode
-from concerto.testing._filter_checks import common, ego_only, shared_control
+from concerto.testing._filter_checks import centralized, common, ego_only, shared_control
 from concerto.testing._filter_trial import EgoOnlyFilterFactory, FilterTrial, JointFilterFactory
 from concerto.testing._scenes import Rows
 from concerto.testing.conformance import Check, raise_first_problem
@@ -52,8 +52,8 @@ def joint_filter_checks(
     if mode is SafetyMode.EGO_ONLY:
         raise ValueError("mode must be CENTRALIZED or SHARED_CONTROL, got EGO_ONLY: use ego_only_filter_checks")
     trial = FilterTrial(make_filter, mode, Rows(cbf_gamma, 1.0))
-    shared = shared_control.bind(trial) if mode is SafetyMode.SHARED_CONTROL else []
-    return [*common.bind(trial), *shared]
+    own = shared_control if mode is SafetyMode.SHARED_CONTROL else centralized
+    return [*common.bind(trial), *own.bind(trial)]
 
 
 def check_ego_only_filter(
