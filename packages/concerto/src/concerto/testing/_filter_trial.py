@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from typing import Any, cast
 
 from concerto.safety.api import AgentControlModel, EgoOnlySafetyFilter, FloatArray, JointSafetyFilter, SafetyMode
@@ -53,21 +53,14 @@ class FilterTrial:
         """Whether only the ego is controlled."""
         return self.mode is SafetyMode.EGO_ONLY
 
-    @property
-    def partner_action_bound(self) -> float | None:
-        """Bound on the change of a partner's action, in shared control."""
-        return 0.1 if self.mode is SafetyMode.SHARED_CONTROL else None
-
     def maker(self, stream: str) -> SceneMaker:
-        """Give a source of scenes that depends on the mode and the name alone."""
-        rng = derive_substream(f"concerto.testing.filters.{self.mode.value}.{stream}").default_rng()
-        return SceneMaker(rng, self.rows, ego_only=self.ego_only, partner_action_bound=self.partner_action_bound)
+        """Give a source of scenes that depends on the settings and the name alone."""
+        return _scene_maker(self.mode, self.rows, stream)
 
-    @cached_property
-    def active_scenes(self) -> list[Scene]:
+    @property
+    def active_scenes(self) -> tuple[Scene, ...]:
         """Scenes in 2-D and 3-D with one to three partners that need the filter."""
-        maker = self.maker("active")
-        return [maker.active(dim=dim, n_partners=n) for dim in (2, 3) for n in (1, 1, 2, 3)]
+        return _active_scenes(self.mode, self.rows)
 
     def answer(self, scene: Scene) -> Answer:
         """Ask a new filter."""
@@ -88,6 +81,19 @@ class FilterTrial:
             arguments |= {"ego_uid": EGO, "partner_action_bound": scene.partner_action_bound}
         actions, info = cast("Any", safety_filter).filter(**{**arguments, **changes})
         return Answer({EGO: actions} if self.ego_only else dict(actions), info)
+
+
+def _scene_maker(mode: SafetyMode, rows: Rows, stream: str) -> SceneMaker:
+    rng = derive_substream(f"concerto.testing.filters.{mode.value}.{stream}").default_rng()
+    bound = 0.1 if mode is SafetyMode.SHARED_CONTROL else None
+    return SceneMaker(rng, rows, ego_only=mode is SafetyMode.EGO_ONLY, partner_action_bound=bound)
+
+
+@cache
+def _active_scenes(mode: SafetyMode, rows: Rows) -> tuple[Scene, ...]:
+    """Draw the scenes once: finding them takes longer than trying a filter in them, and every call gets copies."""
+    maker = _scene_maker(mode, rows, "active")
+    return tuple(maker.active(dim=dim, n_partners=n) for dim in (2, 3) for n in (1, 1, 2, 3))
 
 
 def copy_of_scene(scene: Scene) -> Scene:
