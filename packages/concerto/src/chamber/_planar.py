@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._reading import as_array, leaf
+from chamber._observations import as_array, leaf
 
 __all__ = ["PlanarView", "straight_command"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber._planar import PlanarView, straight_command
-from chamber.partners._reading import finite_floats
+from chamber.partners._parameters import finite_floats
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
 

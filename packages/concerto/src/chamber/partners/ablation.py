@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._reading import positive_integer
+from chamber.partners._parameters import positive_integer
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
 from chamber.partners.registry import register_partner

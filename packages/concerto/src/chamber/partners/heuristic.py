@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._reading import as_array, finite_floats, leaf, positive_integer
+from chamber._observations import as_array, leaf
+from chamber.partners._parameters import finite_floats, positive_integer
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
 from chamber.partners.registry import register_partner
