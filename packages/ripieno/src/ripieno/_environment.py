@@ -65,7 +65,7 @@ def git_state(directory: Path) -> dict[str, Any] | None:
     ``None`` when there is no repository, no commit or no git.
     """
     commit = _git(directory, "rev-parse", "HEAD")
-    changes = _git(directory, "status", "--porcelain", "--untracked-files=no")
+    changes = commit and _git(directory, "status", "--porcelain", "--untracked-files=no")
     if commit is None or changes is None:
         return None
     return {"sha": commit.strip(), "dirty": bool(changes.strip())}

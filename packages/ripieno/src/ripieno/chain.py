@@ -19,6 +19,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -113,46 +114,45 @@ class ChainWriter:
             InputError: unknown policy.
             FileExistsError: the file exists.
         """
-        if fsync not in ("always", "batch", "never"):
-            raise InputError(f"fsync must be 'always', 'batch' or 'never', got {fsync!r}")
-        self.path = Path(path)
-        self._fsync: FsyncPolicy = fsync
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND
-        self._descriptor: int | None = os.open(self.path, flags, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._begin(path, fsync, os.O_CREAT | os.O_EXCL)
         sync_directory(self.path.parent)
-        self._unsynced = 0
         # Replaced as one object, so that an interrupt sees the state before a line or after it.
         self._end = _End(sequence=0, head=genesis, offset=0)
 
     @classmethod
     def resume(cls, path: Path | str, fsync: FsyncPolicy = "batch", *, genesis: str = GENESIS) -> Self:
-        """Verify an open chain, drop a torn last line, and continue behind it.
+        """Verify an open chain and continue behind its last whole line; half a line is overwritten.
 
         Raises:
-            IntegrityError: the chain does not hold, or is closed.
-            InputError: another writer has it open.
+            IntegrityError: the chain does not hold.
+            RipienoError: it is closed.
+            InputError: unknown policy, or another writer has the chain open.
             OSError: it cannot be opened.
         """
         writer = cls.__new__(cls)
-        writer.path = Path(path)
-        writer._fsync = fsync
-        writer._unsynced = 0
-        writer._descriptor = os.open(writer.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_APPEND)
+        writer._begin(path, fsync, 0)
         try:
-            fcntl.flock(writer._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             report = verify_chain(path, genesis=genesis)
-        except BlockingIOError as error:
-            writer._release()
-            raise InputError(f"{path} is open in another writer") from error
+            writer._end = _End(report.entries, report.head, report.size - report.torn_bytes, report.closing)
+            writer._require_open()
         except BaseException:
-            writer._release()
+            writer.abandon()
             raise
-        if report.closing is not None:
-            writer._release()
-            raise IntegrityError(f"{path} is closed; nothing can be added")
-        writer._end = _End(report.entries, report.head, report.size - report.torn_bytes)
         return writer
+
+    def _begin(self, path: Path | str, fsync: FsyncPolicy, flags: int) -> None:
+        if fsync not in ("always", "batch", "never"):
+            raise InputError(f"fsync must be 'always', 'batch' or 'never', got {fsync!r}")
+        self.path = Path(path)
+        self._fsync: FsyncPolicy = fsync
+        self._unsynced = 0
+        flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_APPEND
+        self._descriptor: int | None = os.open(self.path, flags, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.abandon()
+            raise InputError(f"{path} is open in another writer") from error
 
     @property
     def sequence(self) -> int:
@@ -191,12 +191,14 @@ class ChainWriter:
             As `append`.
         """
         entry = self._write("closing", payload or {})
-        self._release()
+        self.abandon()
         return entry
 
     def abandon(self) -> None:
-        """Let go of the file without a closing record."""
-        self._release()
+        """Let go of the file; without a closing record the chain stays open."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def sync(self) -> None:
         """Make every line durable.
@@ -205,13 +207,13 @@ class ChainWriter:
             StorageError: the file system refused.
         """
         try:
-            os.fsync(self._open())
+            os.fsync(self._require_open())
         except OSError as error:
             raise StorageError(f"cannot make {self.path} durable: {error.strerror}") from error
         self._unsynced = 0
 
     def _write(self, member: Literal["payload", "closing"], payload: Mapping[str, Any]) -> Entry:
-        descriptor = self._open()
+        descriptor = self._require_open()
         end = self._end
         body = {member: dict(payload), "previous": end.head, "sequence": end.sequence}
         digest = content_hash(body)
@@ -226,38 +228,23 @@ class ChainWriter:
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             self._unsynced += 1
-            if self._is_sync_due(closing=member == "closing"):
-                self.sync()
+            is_batch_full = self._fsync == "batch" and self._unsynced >= BATCH_LINES
+            if member == "closing" or self._fsync == "always" or is_batch_full:
+                os.fsync(descriptor)
+                self._unsynced = 0
         except OSError as error:
-            self._cut_back(descriptor, end.offset)
+            with suppress(OSError):  # if this fails as well, a verifier still sees that it is half a line
+                os.ftruncate(descriptor, end.offset)
             raise StorageError(f"cannot write to {self.path}: {error.strerror}") from error
-        except StorageError:
-            self._cut_back(descriptor, end.offset)
-            raise
         entry = Entry(end.sequence, payload, digest, closing=member == "closing")
         closing = payload if entry.closing else None
         self._end = _End(end.sequence + 1, digest, end.offset + len(line), closing)
         return entry
 
-    def _is_sync_due(self, *, closing: bool) -> bool:
-        return closing or self._fsync == "always" or (self._fsync == "batch" and self._unsynced >= BATCH_LINES)
-
-    def _cut_back(self, descriptor: int, offset: int) -> None:
-        """Drop half a line; should that fail as well, a verifier still sees that it is half a line."""
-        try:
-            os.ftruncate(descriptor, offset)
-        except OSError:
-            return
-
-    def _open(self) -> int:
+    def _require_open(self) -> int:
         if self._descriptor is None or self._end.closing is not None:
             raise RipienoError(f"{self.path} is closed; nothing can be added")
         return self._descriptor
-
-    def _release(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""Files are written once and whole, and what is read is a plain file or nothing."""
+
+import hashlib
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from ripieno.errors import InputError, IntegrityError
+from ripieno.files import (
+    FileRecord,
+    create_only,
+    inventory,
+    list_tree,
+    open_regular,
+    require_private_root,
+    sha256_file,
+    write_atomic,
+)
+
+
+def test_a_created_file_is_private_and_holds_the_bytes(tmp_path: Path) -> None:
+    create_only(tmp_path / "a", b"hello")
+    assert (tmp_path / "a").read_bytes() == b"hello"
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+def test_an_existing_file_is_never_touched(tmp_path: Path) -> None:
+    create_only(tmp_path / "a", b"first")
+    with pytest.raises(FileExistsError):
+        create_only(tmp_path / "a", b"second")
+    assert (tmp_path / "a").read_bytes() == b"first"
+
+
+def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError):
+        create_only(tmp_path / "a", b"x")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_replaced_file_has_the_new_bytes_and_leaves_nothing_beside(tmp_path: Path) -> None:
+    write_atomic(tmp_path / "a", b"old")
+    write_atomic(tmp_path / "a", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_refused_replacement_leaves_the_old_file_and_nothing_beside(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        write_atomic(tmp_path / "a", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_replacement_does_not_write_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"mine")
+    (tmp_path / "a").symlink_to(tmp_path / "target")
+    write_atomic(tmp_path / "a", b"new")
+    assert (tmp_path / "target").read_bytes() == b"mine"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_hash_of_a_file_larger_than_a_chunk(tmp_path: Path) -> None:
+    data = os.urandom(3 * 2**20 + 17)
+    (tmp_path / "a").write_bytes(data)
+    assert sha256_file(tmp_path / "a") == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe", "socket", "device"])
+def test_only_plain_files_are_opened(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    path = Path("a")
+    if kind == "link":
+        Path("target").write_bytes(b"x")
+        path.symlink_to("target")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("a")
+    else:
+        path = Path("/dev/null")
+    with pytest.raises(IntegrityError, match="not a regular file"), open_regular(path):
+        pass
+
+
+def test_inventory_lists_every_file_with_size_and_hash(tmp_path: Path) -> None:
+    (tmp_path / "b" / "c").mkdir(parents=True)
+    (tmp_path / "b" / "c" / "x").write_bytes(b"1")
+    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+    empty, one = hashlib.sha256(b"").hexdigest(), hashlib.sha256(b"1").hexdigest()
+    assert inventory(tmp_path) == (FileRecord("a", 0, empty), FileRecord("b/c/x", 1, one))
+
+
+def test_inventory_refuses_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(IntegrityError, match="link"):
+        inventory(tmp_path)
+
+
+def test_inventory_of_nothing_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="existing directory"):
+        inventory(tmp_path / "absent")
+
+
+def test_a_tree_is_listed_without_following_links(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    assert [name for name, _ in list_tree(tmp_path)] == ["a", "a/b", "a/loop"]
+
+
+def private(path: Path) -> Path:
+    path.mkdir()
+    path.chmod(0o700)
+    return path
+
+
+def test_a_private_folder_is_accepted(tmp_path: Path) -> None:
+    root = private(tmp_path / "root")
+    assert require_private_root(root) == root
+
+
+@pytest.mark.parametrize("mode", [0o701, 0o710, 0o704, 0o777])
+def test_a_folder_open_to_others_is_refused(mode: int, tmp_path: Path) -> None:
+    root = private(tmp_path / "root")
+    root.chmod(mode)
+    with pytest.raises(InputError, match=f"its mode is {mode:o}"):
+        require_private_root(root)
+
+
+def test_links_relative_paths_and_files_are_refused_as_private_root(tmp_path: Path) -> None:
+    root = private(tmp_path / "root")
+    (tmp_path / "link").symlink_to(root)
+    private(root / "inner")
+    (tmp_path / "file").write_bytes(b"")
+    for path, reason in [
+        (tmp_path / "link", "without links"),
+        (tmp_path / "link" / "inner", "without links"),
+        (tmp_path / "file", "without links"),
+        (tmp_path / "absent", "No such file"),
+        (tmp_path / "root" / ".." / "root", "absolute path without"),
+        (Path("root"), "absolute path"),
+    ]:
+        with pytest.raises(InputError, match=reason):
+            require_private_root(path)
+
+
+def test_a_folder_of_somebody_else_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root = private(tmp_path / "root")
+    monkeypatch.setattr(os, "getuid", lambda: root.stat().st_uid + 1)
+    with pytest.raises(InputError, match="must belong to you"):
+        require_private_root(root)
