@@ -57,6 +57,9 @@ class CellRunner:
     Args:
         cell: what is run.
         entry: the partner.
+
+    Raises:
+        InputError: the partner does not give velocity commands for this task.
     """
 
     def __init__(self, cell: Cell, entry: PartnerEntry) -> None:
@@ -68,6 +71,7 @@ class CellRunner:
         self._base = _environment(cell)
         self._env = PartnerIdAnnotationWrapper(self._base, partner_id=self._partner_id)
         self._stack = _stack(cell) if Condition.WITH_STACK in cell.conditions else None
+        self._require_commands()
 
     def run(self, condition: Condition, *, episode_idx: int, initial_state_seed: int) -> EpisodeTrace:
         """Run one episode to its end."""
@@ -119,6 +123,14 @@ class CellRunner:
             prediction_loss=np.array([_only_value(answer.prediction_loss) for answer in answers]),
             stopping_margin_m=np.array([answer.stopping_margin_m for answer in answers]),
         )
+
+    def _require_commands(self) -> None:
+        """Ask the partner once, before anything is recorded: not every registered partner is made for this task."""
+        obs, _ = self._env.reset(seed=0)
+        try:
+            self._env.step({EGO: np.zeros(2), PARTNER: self._partner.act(obs)})
+        except ValueError as error:
+            raise InputError(f"partner {self._entry.label!r} cannot play this task: {error}") from error
 
     def _positions(self) -> FloatArray:
         return np.stack([self._base.position(EGO), self._base.position(PARTNER)])

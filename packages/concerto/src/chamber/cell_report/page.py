@@ -39,9 +39,8 @@ def headline(record: CellRecord) -> str:
     for condition in sorted(cell.conditions):
         total = group(outcomes, condition)
         parts.append(
-            f"{_CONDITIONS_IN_WORDS[condition]}: {total.episodes_with_contact_at_fault} of {total.n_episodes} "
-            "episodes with a contact at the ego's fault; "
-            f"{total.contacts_not_at_fault} times a partner drove into the ego at rest."
+            f"{_CONDITIONS_IN_WORDS[condition]}: {total.episodes_with_contact_at_fault} of {total.n_episodes} episodes "
+            f"with a contact at the ego's fault, {total.episodes_with_contact} with any contact."
         )
     comparisons = compare_pairs(cell, outcomes)
     if comparisons:

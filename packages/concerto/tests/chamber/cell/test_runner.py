@@ -183,6 +183,24 @@ def test_no_folder_is_made_for_a_cell_that_cannot_be_run(small_cell: Cell, tmp_p
     assert not (tmp_path / "run").exists()
 
 
+def test_a_partner_made_for_another_task_is_refused_before_anything_is_written(small_cell: Cell, tmp_path: Path):
+    five = small_cell.partners[0].model_copy(
+        update={"class_name": "partner_ablated_zero", "extra": {"action_dim": "5"}}
+    )
+    cell = small_cell.model_copy(update={"partners": (five,)})
+    with pytest.raises(InputError, match="partner 'cooperative' cannot play this task"):
+        run_cell(cell, tmp_path / "run", cell_text="")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_partner_that_gives_two_numbers_can_play(small_cell: Cell):
+    still = small_cell.partners[0].model_copy(
+        update={"class_name": "partner_ablated_zero", "extra": {"action_dim": "2"}}
+    )
+    trace = CellRunner(small_cell, still).run(Condition.WITH_STACK, episode_idx=0, initial_state_seed=0)
+    np.testing.assert_array_equal(trace.partner_positions_m[0], trace.partner_positions_m[-1])
+
+
 def test_a_crash_leaves_a_failed_run_that_verifies(small_cell: Cell, tmp_path: Path):
     def explode(done: int, words: str) -> None:
         if done == 4:
