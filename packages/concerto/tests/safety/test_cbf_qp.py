@@ -327,8 +327,12 @@ def test_a_negative_radius_and_snapshots_of_different_dimension_are_refused_by_n
         ego_filter({"a": NEAR["a"], "b": snapshot((1, 0), (0, 0), -0.1)})
     with pytest.raises(ValueError, match=r"position of 'b'.*\(3,\)"):
         ego_filter({"a": NEAR["a"], "b": snapshot((1, 0, 0), (0, 0, 0))})
-    with pytest.raises(ValueError, match=r"velocity of 'b'.*list"):
-        ego_filter({"a": NEAR["a"], "b": AgentSnapshot(np.zeros(2), [0.0, 0.0], 0.25)})
+    with pytest.raises(ValueError, match=r"velocity of 'b'.*\(1,\)"):
+        ego_filter({"a": NEAR["a"], "b": AgentSnapshot(np.zeros(2), np.zeros(1), 0.25)})
+    with pytest.raises(ValueError, match=r"position of 'a'.*\(4,\)"):
+        ego_filter({"a": snapshot(np.zeros(4), np.zeros(4)), "b": snapshot(np.zeros(4), np.zeros(4))})
+    with pytest.raises(ValueError, match="real numbers"):
+        ego_filter({"a": NEAR["a"], "b": AgentSnapshot(np.array(["1", "x"]), np.zeros(2), 0.25)})
     with pytest.raises(ValueError, match="dimensions of the control model of 'a'"):
         ego_filter({"a": snapshot((0, 0, 0), (0, 0, 0)), "b": snapshot((1, 0, 0), (0, 0, 0))})
 

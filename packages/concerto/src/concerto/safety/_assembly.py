@@ -85,6 +85,8 @@ class Team:
         self._width_list = widths[: self.n_deciding]
         self._bounds_of_capacities: Bounds | None = None
         self._capacities = np.empty(0)
+        self._limit_of_box = math.nan
+        self._box = np.empty(0), np.empty(0)
         self._identity_maps: tuple[FloatArray, FloatArray] | None = None
 
     def layout(self) -> Iterator[tuple[str, int, int]]:
@@ -103,6 +105,13 @@ class Team:
             except KeyError:
                 pass
         raise ValueError(f"lambda keys must be exactly {sorted(self.keys)}, got {sorted(lambda_)}")
+
+    def box(self, limit: float) -> tuple[FloatArray, FloatArray]:
+        """Give lower and upper limits of the stacked action; shared between calls, never to be written."""
+        if limit != self._limit_of_box:
+            self._box = np.full(self.n_actions, -limit), np.full(self.n_actions, limit)
+            self._limit_of_box = limit
+        return self._box
 
     def capacities(self, bounds: Bounds) -> FloatArray:
         """Give the braking that every body contributes to its pairs, m/s^2, shape ``(n,)``.
@@ -204,34 +213,34 @@ def pack_states(
         n radii.
 
     Raises:
-        ValueError: a position or velocity is no float array, or the shapes differ.
+        ValueError: a position or velocity is not numeric, or the shapes differ.
     """
-    shape = getattr(states[0].position, "shape", None)
-    dim = _DIMENSION_OF_SHAPE.get(shape, 0)
-    vectors: list[FloatArray] = []
-    for group in (states, forecasts):
-        vectors += [state.position for state in group]
-        vectors += [state.velocity for state in group]
+    vectors = [state.position for state in states]
+    vectors += [state.velocity for state in states]
+    vectors += [state.position for state in forecasts]
+    vectors += [state.velocity for state in forecasts]
     try:
-        if dim > 0 and all(vector.shape == shape for vector in vectors):
-            packed = np.concatenate(vectors, dtype=np.float64).reshape(-1, dim)
-            return packed, np.array([state.radius for state in states], dtype=np.float64)
-    except (AttributeError, TypeError, ValueError):
-        pass  # found and named below
+        packed = np.array(vectors, dtype=np.float64)
+        radii = np.array([state.radius for state in states], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise _shape_error(uids, states, forecasts) from error
+    if packed.ndim != 2 or packed.shape[1] not in (2, 3) or radii.ndim != 1:
+        raise _shape_error(uids, states, forecasts)
+    return packed, radii
+
+
+def _shape_error(
+    uids: Sequence[str], states: Sequence[AgentSnapshot], forecasts: Sequence[AgentSnapshot]
+) -> ValueError:
+    """Give the error that names the first vector that does not fit."""
+    expected = np.shape(states[0].position)
     for name, vector in _named_vectors(uids, states, forecasts):
-        if getattr(vector, "shape", None) != shape or dim == 0:
-            raise ValueError(
-                f"{name} must be an array of the same 2 or 3 dimensions for all, got {_shape_text(vector)} "
-                f"beside {_shape_text(states[0].position)}"
+        if np.shape(vector) != expected or expected not in ((2,), (3,)):
+            return ValueError(
+                f"{name} must have shape (2,) or (3,), the same for all, got {np.shape(vector)} "
+                f"where the position of {uids[0]!r} has {expected}"
             )
-    raise ValueError("positions, velocities and radii must be real numbers")
-
-
-_DIMENSION_OF_SHAPE: dict[object, int] = {(2,): 2, (3,): 3}
-
-
-def _shape_text(vector: object) -> str:
-    return f"shape {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
+    return ValueError("positions, velocities and radii must be real numbers")
 
 
 def _named_vectors(

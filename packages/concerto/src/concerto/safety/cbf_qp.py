@@ -286,7 +286,7 @@ class ExpCBFQP:
         nominal = np.array(proposed_action, dtype=np.float64)
         if nominal.shape != (team.n_actions,):
             raise ValueError(f"action of {ego_uid!r} must have shape ({team.n_actions},), got {nominal.shape}")
-        limit = _action_limit(bounds)
+        lower, upper = team.box(_action_limit(bounds))
         capacities = team.capacities(bounds)
         forecasts = _forecasts_of(team.uids[1:], forecast)
         action, info = self._solve(
@@ -297,8 +297,8 @@ class ExpCBFQP:
             capacities,
             horizon,
             nominal,
-            np.full(nominal.size, -limit),
-            np.full(nominal.size, limit),
+            lower,
+            upper,
             state,
         )
         return action, info
@@ -347,15 +347,17 @@ class ExpCBFQP:
         team = self._joint_team(uids, snapshots)
         nominal = _stack_actions(team, actions)
         slacks = team.slacks(state.lambda_)
-        limit = _action_limit(bounds)
-        lower = np.full(nominal.size, -limit)
-        upper = np.full(nominal.size, limit)
+        lower, upper = team.box(_action_limit(bounds))
         if self._mode is SafetyMode.SHARED_CONTROL and partner_action_bound is not None:
             k = team.uids.index(cast("str", ego_uid))
-            is_partner = np.ones(nominal.size, dtype=np.bool_)
-            is_partner[team.slots[k] : team.slots[k] + team.action_dims[k]] = False
-            np.maximum(lower, nominal - partner_action_bound, out=lower, where=is_partner)
-            np.minimum(upper, nominal + partner_action_bound, out=upper, where=is_partner)
+            reach = np.full(nominal.size, partner_action_bound)
+            reach[team.slots[k] : team.slots[k] + team.action_dims[k]] = math.inf
+            lower = np.maximum(lower, nominal - reach)
+            upper = np.minimum(upper, nominal + reach)
+            if (lower > upper).any():
+                raise ConcertoSafetyInfeasible(
+                    "a partner's nominal action is further outside the box than partner_action_bound lets it move"
+                )
         others = team.uids[team.n_deciding :]
         forecasts = [] if forecast is None else _forecasts_of(others, forecast)
         action, info = self._solve(
@@ -441,8 +443,6 @@ class ExpCBFQP:
         lower: FloatArray,
         upper: FloatArray,
     ) -> tuple[FloatArray, float]:
-        if (lower > upper).any():
-            raise ConcertoSafetyInfeasible("a partner's nominal action is further outside the box than it may be moved")
         if isinstance(self._solver, DAQPSolver):
             return self._solver.project(nominal, rows, right, lower, upper)
         box, box_right = _box_rows(team, lower, upper, by_body=self._mode is not SafetyMode.EGO_ONLY)
