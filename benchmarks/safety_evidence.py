@@ -372,7 +372,9 @@ def markdown(results: dict[str, Any]) -> str:
     world = (
         f"Here the partners really use up to {REAL_ACCELERATION} of the ego's acceleration limit and {REAL_SPEED} m/s; "
         "only what the stack is told differs. Time lost is over the encounters in which the ego reached the goal "
-        f"whatever the stack was told ({results['reached_under_every_belief']})."
+        f"whatever the stack was told ({results['reached_under_every_belief']}). The default is the ego's own limit "
+        "and no speed: a partner of the ego's own kind can do that much, and a declared speed saves little time beside "
+        "it. Whoever knows more about the partners should declare it; whoever must expect faster ones, too."
     )
     lines = [
         "# Safety evidence",
