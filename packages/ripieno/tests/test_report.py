@@ -33,6 +33,7 @@ from ripieno.report import (
     render_run,
     render_runs,
 )
+from ripieno.report._nested import tables_of
 from ripieno.report._run_page import BINS, _Log
 from ripieno.report._text import cell_text
 from ripieno.run import RunWriter
@@ -370,7 +371,7 @@ def run_folder(tmp_path: Path) -> Path:
         system="chamber",
         kind="cell",
         config={"task": "push", "safety": {"cbf_gamma": 5.0, "partners": ["kind", "rude"]}, "grid": [{"x": 1}]},
-        seeds={"root": 7},
+        seeds={"root": 20261129},
         inputs={"cell.yaml": source},
     ) as run:
         for step in range(300):
@@ -392,13 +393,38 @@ def test_run_page_shows_verdict_results_settings_files_and_machine(run_folder: P
     report = verify(run_folder)
     cells = page.text_of("td")
     for expected in (
-        *("success_rate", "0.9375", "contacts", "safety.cbf_gamma", "5", "kind, rude", "grid[0].x"),
-        *("root", "7", "cell.yaml", "tables/table.json", "step", "300", "braking", "6", "cpu model", "python"),
+        *("success_rate", "0.9375", "contacts", "safety.cbf_gamma", "5.0", "kind, rude", "grid[0].x"),
+        *("root", "20261129", "cell.yaml", "tables/table.json", "step", "300", "braking", "6", "cpu model", "python"),
         *(report.digest, *(check.name for check in report.checks)),
     ):
         assert expected in cells, expected
     assert f"ripieno verify run --expect {report.digest}" in visible
     assert "Timeline of 307 events by kind: step 300, braking 6, artifact written 1." in html
+
+
+def test_records_of_one_shape_become_tables_and_the_rest_names_and_values() -> None:
+    few, many = {"rate": 0.5, "deep": {"n": 2}}, {f"field_{index}": index for index in range(9)}
+    tables = tables_of(
+        {
+            "plain": 10**400,
+            "by_partner": {"kind": few, "rude": {"rate": 0.25, "deep": {"n": 3}}},
+            "as_list": [few, few],
+            "wide": {"a": many, "b": many},
+            "alone": {"only": few},
+            "mixed": {"a": few, "b": many},
+            "half": {"a": few, "b": 3},
+        },
+        "All",
+    )
+    first, by_partner, as_list, wide = tables
+    assert first.rows[0] == ("plain", "1" + "0" * 398 + "…")
+    assert [name for name, _ in first.rows[:3]] == ["plain", "alone.only.rate", "alone.only.deep.n"]
+    assert ("half.b", "3") in first.rows
+    assert ("mixed.b.field_8", "8") in first.rows
+    assert by_partner == Table(("", "rate", "deep.n"), [("kind", "0.5", "2"), ("rude", "0.25", "3")], "by partner")
+    assert [row[0] for row in as_list.rows] == ["0", "1"]
+    assert wide.headers == ("", "a", "b")
+    assert wide.rows[8] == ("field 8", "8", "8")
 
 
 def test_run_page_is_the_same_every_time_and_changes_nothing(run_folder: Path) -> None:

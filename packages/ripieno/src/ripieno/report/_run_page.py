@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ripieno.chain import walk_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg
+from ripieno.report._nested import flat, shortened, tables_of
 from ripieno.report._page import Figure, Section, Table, Verdict, render_template
-from ripieno.report._text import NOTHING, cell_text
+from ripieno.report._text import NOTHING
 from ripieno.run import read_manifest
 from ripieno.verify import VerifyReport, VerifyStatus, verify
 
@@ -21,7 +22,6 @@ __all__ = ["render_run", "render_runs"]
 BINS = 240
 """Resolution of the timeline; memory does not grow with the number of events."""
 MAX_KINDS_SHOWN = 12
-MAX_VALUE_CHARACTERS = 400
 
 
 @dataclass
@@ -94,7 +94,7 @@ def render_runs(folders: Sequence[Path | str]) -> str:
     problems = [f"{name}: {report.first_problem}" for name, report in zip(names, reports, strict=True) if not report.ok]
     unfinished = sum(report.ok and report.status is not VerifyStatus.COMPLETE for report in reports)
     tone = "bad" if problems else "warning" if unfinished else "good"
-    summaries = [dict(_flat(m.get("summary") or {})) for m in manifests]
+    summaries = [dict(flat(m.get("summary") or {})) for m in manifests]
     keys = list(dict.fromkeys(key for summary in summaries for key in summary))
     sections = [
         Section(
@@ -185,15 +185,10 @@ def _what_ran(manifest: Mapping[str, Any]) -> list[Section]:
         facts.append(("Error", f"{error.get('type')}: {error.get('message')}"))
     sections = [Section("What ran", tables=[Table(("Fact", "Value"), facts, "The run at a glance")])]
     if manifest.get("summary"):
-        rows = _flat(manifest["summary"])
-        sections.insert(0, Section("Results", tables=[Table(("Result", "Value"), rows, "Summary written by the run")]))
+        sections.insert(0, Section("Results", tables=tables_of(manifest["summary"], "Summary written by the run")))
     tables = [
-        Table(("Name", "Value"), rows, caption)
-        for rows, caption in (
-            (_flat(manifest["config"]), "Settings of the run"),
-            (_flat(manifest["seeds"]), "Root seeds of the random streams"),
-        )
-        if rows
+        *tables_of(manifest["config"], "Settings of the run"),
+        *tables_of(manifest["seeds"], "Root seeds of the random streams"),
     ]
     return [*sections, Section("Configuration", tables=tables)] if tables else sections
 
@@ -222,7 +217,7 @@ def _timeline(log: _Log, kinds: Sequence[str]) -> Figure:
             counts = log.counts[kind][:n_bins]
             heights = [row + 0.8 * count / max(counts) for count in counts]
             axes.stairs(heights, edges, baseline=row, fill=True, color=PALETTE[(len(kinds) - 1 - row) % len(PALETTE)])
-        names = [_shortened(kind, 28) for kind in reversed(kinds)]
+        names = [shortened(kind, 28) for kind in reversed(kinds)]
         axes.set_yticks([row + 0.3 for row in range(len(kinds))], names)
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(-0.15, len(kinds) - 0.05)
@@ -271,23 +266,6 @@ def _setting(manifest: Mapping[str, Any]) -> list[Section]:
             ],
         )
     ]
-
-
-def _flat(value: object, name: str = "") -> list[tuple[str, str]]:
-    """Nested mappings and lists as rows of dotted names and texts."""
-    if isinstance(value, Mapping):
-        items = cast("Mapping[str, object]", value).items()
-        return [row for key, item in items for row in _flat(item, f"{name}.{key}" if name else key)]
-    if isinstance(value, list):
-        entries = cast("list[object]", value)
-        if any(isinstance(entry, Mapping | list) for entry in entries):
-            return [row for index, entry in enumerate(entries) for row in _flat(entry, f"{name}[{index}]")]
-        return [(name, _shortened(", ".join(map(cell_text, entries)) or NOTHING, MAX_VALUE_CHARACTERS))]
-    return [(name, _shortened(cell_text(value), MAX_VALUE_CHARACTERS))]
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _moment(text: str | None) -> str:
