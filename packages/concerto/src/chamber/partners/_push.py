@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,17 @@ class PushPartner(PartnerBase, ABC):
             component) and ``dt`` (``"0.1"``, seconds per step).
 
     Raises:
-        ValueError: a parameter is no positive number.
+        ValueError: a parameter is unknown or no positive number.
     """
+
+    parameters: ClassVar[frozenset[str]] = frozenset({"uid", "speed_limit", "dt"})
+    """Keys that ``extra`` may hold."""
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
+        unknown = sorted(set(spec.extra) - self.parameters)
+        if unknown:
+            raise ValueError(f"unknown parameter {unknown[0]!r}; known: {', '.join(sorted(self.parameters))}")
         self._uid = spec.extra.get("uid", "partner")
         self._speed_limit = _positive("speed_limit", spec.extra.get("speed_limit", "1.0"))
         self._dt = _positive("dt", spec.extra.get("dt", "0.1"))

@@ -24,6 +24,8 @@ class StubbornPushPartner(PushPartner):
         ValueError: the landmark is another one.
     """
 
+    parameters = PushPartner.parameters | {"landmark"}
+
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
         landmark = spec.extra.get("landmark", "0")

@@ -51,6 +51,11 @@ MISTAKES = [
     (NO_PARTNERS, "partners: []\n", "partners must have at least 1 item"),
     ("class_name: push_stubborn", "class_name: push_stuborn", "partners[1].class_name: unknown partner 'push_stuborn'"),
     ('landmark: "0"', 'landmark: "7"', "partners[1].extra: landmark must be 0 or 1; got '7'"),
+    (
+        'landmark: "0"',
+        'lndmark: "0"',
+        "partners[1].extra: unknown parameter 'lndmark'; known: dt, landmark, speed_limit",
+    ),
     ('landmark: "0"', "landmark: 0", "partners[1].extra.landmark must be a valid string, got 0"),
     ("label: pursuer", "label: stubborn", "partner label 'stubborn' appears more than once"),
     ("[without_stack, with_stack]", "[with_stack]", "looks at 'without_stack', which is not among the conditions"),

@@ -131,7 +131,12 @@ class TestPushPartners:
 
     @pytest.mark.parametrize(
         ("extra", "name"),
-        [({"landmark": "2"}, "landmark"), ({"dt": "0"}, "dt"), ({"speed_limit": "nan"}, "speed_limit")],
+        [
+            ({"lndmark": "1"}, "unknown parameter 'lndmark'"),
+            ({"landmark": "2"}, "landmark"),
+            ({"dt": "0"}, "dt"),
+            ({"speed_limit": "nan"}, "speed_limit"),
+        ],
     )
     def test_bad_parameters_are_refused_by_name(self, extra: dict[str, str], name: str):
         with pytest.raises(ValueError, match=name):
