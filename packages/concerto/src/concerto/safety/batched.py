@@ -345,7 +345,7 @@ def _filter_batch_body(
                     )
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _filter_one(
     nominal: FloatArray,
     positions: FloatArray,
@@ -414,7 +414,7 @@ def _filter_one(
     return _PROJECTED
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True, error_model="numpy", inline="always")
 def _is_good(
     nominal: FloatArray,
     positions: FloatArray,
