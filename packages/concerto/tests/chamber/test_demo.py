@@ -36,25 +36,38 @@ def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None
     assert message in done.stderr
 
 
-def test_the_demo_runs_verifies_itself_and_says_where_to_look(tmp_path: Path):
-    done = demo("--episodes", 1, "--out", "here/run", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The demo with one episode, and the folder that it made."""
+    home = tmp_path_factory.mktemp("first")
+    return home / "here/run", demo("--episodes", 1, "--out", "here/run", cwd=home)
+
+
+def test_the_demo_runs_verifies_itself_and_says_where_to_look(first):
+    folder, done = first
     assert done.returncode == 0, done.stderr
     assert "With the safety stack: 0 of 3 episodes with a contact at the ego's fault" in done.stdout
-    report = verify(tmp_path / "here/run")
+    report = verify(folder)
     assert report.ok
     assert report.digest in done.stdout
     assert "here/run/index.html" in done.stdout
     assert done.stderr == "", "progress belongs on a terminal only"
 
 
-def test_json_output_is_one_object_and_the_default_folder_is_named_after_the_time(tmp_path: Path):
+def test_a_second_run_says_the_same_in_json_and_writes_the_same_bytes(first, tmp_path: Path):
     done = demo("--episodes", 1, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["verified"] is True
     assert Path(summary["page"]).parent == Path(summary["folder"])
-    assert summary["folder"].startswith("runs/push-2")
-    assert verify(tmp_path / summary["folder"], expect=summary["digest"]).ok
+    assert summary["folder"].startswith("runs/push-2"), "the default folder is named after the time"
+    folder = tmp_path / summary["folder"]
+    assert verify(folder, expect=summary["digest"]).ok
+    assert list(read_events(folder)) == list(read_events(first[0]))
+    names = {path.name for path in folder.iterdir()}
+    assert names == {path.name for path in first[0].iterdir()}
+    for name in names - {"run.json", "events.jsonl"}:  # they hold the time of day
+        assert (folder / name).read_bytes() == (first[0] / name).read_bytes(), name
 
 
 def test_an_own_cell_is_run_and_kept_beside_its_results(tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -25,7 +26,7 @@ class PerAgentActionRepeatWrapper(gym.Wrapper[Any, dict[str, Any], Any, dict[str
 
     Raises:
         ChamberEnvCompatibilityError: the action space is no ``Dict``.
-        ValueError: a count is below 1, or a uid is not in the action space.
+        ValueError: a count is no integer of at least 1, or a uid is not in the action space.
     """
 
     def __init__(self, env: AnyEnv, action_repeat: Mapping[str, int]) -> None:
@@ -33,7 +34,7 @@ class PerAgentActionRepeatWrapper(gym.Wrapper[Any, dict[str, Any], Any, dict[str
         for uid, count in action_repeat.items():
             if uid not in space.spaces:
                 raise ValueError(f"action_repeat names unknown uid {uid!r}; known: {sorted(space.spaces)}")
-            if count < 1:
+            if not isinstance(count, Integral) or count < 1:
                 raise ValueError(f"action_repeat[{uid!r}] must be ≥ 1, got {count}")
         super().__init__(env)
         self._known_uids = frozenset(space.spaces)

@@ -147,9 +147,10 @@ class TestActionRepeat:
         env.step({"a": 9, "b": 9})
         assert int(inner.received[-1]["a"]) == 9
 
-    def test_a_count_below_one_is_refused(self):
-        with pytest.raises(ValueError, match=r"action_repeat\['a'\] must be ≥ 1, got 0"):
-            PerAgentActionRepeatWrapper(ScriptedEnv({}, spaces.Dict({})), {"a": 0})
+    @pytest.mark.parametrize("count", [0, -1, 1.5])
+    def test_a_count_below_one_or_between_two_steps_is_refused(self, count: int):
+        with pytest.raises(ValueError, match=rf"action_repeat\['a'\] must be ≥ 1, got {count}"):
+            PerAgentActionRepeatWrapper(ScriptedEnv({}, spaces.Dict({})), {"a": count})
 
     def test_unknown_uids_are_refused_at_construction_and_at_a_step(self):
         inner = ScriptedEnv({}, spaces.Dict({}))
