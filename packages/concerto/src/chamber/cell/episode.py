@@ -127,6 +127,7 @@ class CellRunner:
     def _require_commands(self) -> None:
         """Ask the partner once, before anything is recorded: not every registered partner is made for this task."""
         obs, _ = self._env.reset(seed=0)
+        self._partner.reset(seed=0)
         try:
             self._env.step({EGO: np.zeros(2), PARTNER: self._partner.act(obs)})
         except ValueError as error:

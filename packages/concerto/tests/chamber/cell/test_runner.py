@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from chamber._planar import PlanarView
 from chamber.cell.config import Cell, Condition
 from chamber.cell.episode import CellRunner, start_states
 from chamber.cell.loading import default_cell_text
@@ -20,9 +23,11 @@ from chamber.cell.trace import WALL_STOP, EpisodeTrace
 from chamber.cell_report import render_cell_page
 from chamber.envs import MPECooperativePushEnv
 from chamber.envs.mpe_cooperative_push import DT
+from chamber.partners import PartnerBase, register_partner
 from concerto.safety.reporting import parse_three_tables
 from concerto.safety.stack import SafetySource
 from ripieno.errors import InputError
+from ripieno.randomness import derive_substream
 from ripieno.run import read_events, read_manifest
 from ripieno.verify import verify
 
@@ -174,6 +179,33 @@ def test_the_ego_stops_where_a_wall_would_cut_its_escape_short(small_cell: Cell)
         n_wall_stops += trace.sources.count(WALL_STOP)
         assert judge(cell, trace).n_at_fault == 0
     assert n_wall_stops > 0, "no episode reaches a wall, so this test shows nothing"
+
+
+@register_partner("test_only_erratic")
+class Erratic(PartnerBase):
+    """Jumps between the fastest commands there are, now at random and now at the ego: the worst that was declared."""
+
+    def reset(self, *, seed: int | None = None) -> None:
+        self._rng = derive_substream("test.erratic", root_seed=seed or 0).default_rng()
+
+    def act(self, obs: Mapping[str, object], *, deterministic: bool = True) -> NDArray[np.float64]:
+        at_the_ego = np.sign(PlanarView.of(obs, "partner").other)
+        anywhere = self._rng.choice([-1.0, 1.0], size=2)
+        return at_the_ego if self._rng.random() < 0.5 else anywhere
+
+
+def test_no_contact_is_the_egos_fault_beside_the_worst_partner_that_was_declared(small_cell: Cell):
+    cell = small_cell.model_copy(update={"episodes": 100})
+    erratic = CellRunner(cell, small_cell.partners[0].model_copy(update={"class_name": "test_only_erratic"}))
+    contacts = {condition: [0, 0] for condition in Condition}
+    for start in start_states(cell):
+        for condition in Condition:
+            outcome = judge(cell, erratic.run(condition, episode_idx=0, initial_state_seed=start))
+            contacts[condition][0] += outcome.n_at_fault
+            contacts[condition][1] += outcome.n_not_at_fault
+    assert contacts[Condition.WITH_STACK][0] == 0
+    assert contacts[Condition.WITH_STACK][1] > 0
+    assert contacts[Condition.WITHOUT_STACK][0] > 30, "the partner is no danger, so this test shows nothing"
 
 
 def test_no_folder_is_made_for_a_cell_that_cannot_be_run(small_cell: Cell, tmp_path: Path):
