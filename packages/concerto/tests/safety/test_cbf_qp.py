@@ -112,6 +112,13 @@ def test_case_4_overlap_counts_the_closing_speed_alone(velocity, h):
         assert row(snapshots)[0] == pytest.approx(3.33333333, abs=1e-6)
 
 
+def test_at_contact_the_approach_speed_has_a_floor():
+    snapshots = {"a": snapshot((0, 0), (1e-4, 0)), "b": snapshot((0.5 + 1e-10, 0), (0, 0))}
+    h = pair_h_value(snapshots["a"], snapshots["b"], alpha_pair=2.0)
+    assert h == pytest.approx(1e-3 - 1e-4, abs=1e-12)
+    assert row(snapshots)[0] == pytest.approx(2.0 / 1e-3 * -1e-4 + 5.0 * h, abs=1e-6)
+
+
 # --------------------------------------------------------------------------------------------------- documented cases
 
 

@@ -121,6 +121,17 @@ def test_nearly_parallel_rows_are_answered_within_their_conditioning(seed, angle
         assert np.sum((answer - nominal) ** 2) == pytest.approx(np.sum((expected - nominal) ** 2), abs=1e-6)
 
 
+@pytest.mark.parametrize("angle", [1e-3, 1e-5, 1e-7])
+def test_the_corner_of_two_nearly_parallel_rows_is_found(angle):
+    corner = np.array([0.5, -0.5])
+    rows = np.array([[1.0, 0.0], [1.0, angle]])
+    # The nominal point lies far out in the thin cone of the two normals: both rows are active.
+    nominal = corner + 0.4 * rows[0] + (0.3 / angle) * rows[1]
+    status, answer, _ = project(nominal, rows, rows @ corner, -np.ones(2), np.ones(2))
+    assert status == OPTIMAL
+    np.testing.assert_allclose(answer, corner, atol=1e-10 / angle)
+
+
 @settings(max_examples=100)
 @given(SEEDS)
 def test_degenerate_corners_are_answered(seed):
@@ -236,6 +247,7 @@ def test_components_that_leave_and_enter_the_box_are_followed(seed):
 def test_one_row_in_numbers():
     lower, upper = -np.ones(2), np.ones(2)
     assert project_one(np.array([1.0, 0.0]), np.array([1.0, 0.0]), 0.25, lower, upper)[1].tolist() == [0.25, 0.0]
+    assert project_one(np.array([0.5 + 1e-9, 0.0]), np.array([1.0, 0.0]), 0.5, lower, upper)[1].tolist() == [0.5, 0.0]
     assert project_one(np.array([1.0, 1.0]), np.array([1.0, 1.0]), 0.0, lower, upper)[1].tolist() == [0.0, 0.0]
     # The first component stops at its limit, the second one does the rest.
     assert project_one(np.array([-0.9, 1.0]), np.array([1.0, 1.0]), -1.5, lower, upper)[1].tolist() == [-1.0, -0.5]
