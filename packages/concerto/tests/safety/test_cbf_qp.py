@@ -338,6 +338,8 @@ def test_a_negative_radius_and_snapshots_of_different_dimension_are_refused_by_n
         ego_filter({"a": NEAR["a"], "b": AgentSnapshot(np.zeros(2), np.zeros(1), 0.25)})
     with pytest.raises(ValueError, match=r"position of 'a'.*\(4,\)"):
         ego_filter({"a": snapshot(np.zeros(4), np.zeros(4)), "b": snapshot(np.zeros(4), np.zeros(4))})
+    with pytest.raises(ValueError, match="AgentSnapshot"):
+        ego_filter({"a": NEAR["a"], "b": None})
     with pytest.raises(ValueError, match="real numbers"):
         ego_filter({"a": NEAR["a"], "b": AgentSnapshot(np.array(["1", "x"]), np.zeros(2), 0.25)})
     with pytest.raises(ValueError, match="dimensions of the control model of 'a'"):

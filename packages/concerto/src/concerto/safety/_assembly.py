@@ -215,13 +215,15 @@ def pack_states(
     Raises:
         ValueError: a position or velocity is not numeric, or the shapes differ.
     """
-    vectors = [state.position for state in states]
-    vectors += [state.velocity for state in states]
-    vectors += [state.position for state in forecasts]
-    vectors += [state.velocity for state in forecasts]
     try:
+        vectors = [state.position for state in states]
+        vectors += [state.velocity for state in states]
+        vectors += [state.position for state in forecasts]
+        vectors += [state.velocity for state in forecasts]
         packed = np.array(vectors, dtype=np.float64)
         radii = np.array([state.radius for state in states], dtype=np.float64)
+    except AttributeError:
+        raise ValueError(f"snapshots and forecasts of {list(uids)} must all be AgentSnapshot") from None
     except (TypeError, ValueError) as error:
         raise _shape_error(uids, states, forecasts) from error
     if packed.ndim != 2 or packed.shape[1] not in (2, 3) or radii.ndim != 1:

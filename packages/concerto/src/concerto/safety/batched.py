@@ -61,7 +61,7 @@ class BatchedSafetyFilter:
         cbf_gamma: rate of the barrier, 1/s, > 0.
         partner_braking_fraction: share in [0, 1] of its capacity that a partner is counted on to brake with
             (EGO_ONLY); use 0 for black-box partners.
-        parallel: use all threads of Numba for large batches; switch it off in a worker process.
+        parallel: use all threads of Numba for large batches; switch it off in a process that forks or was forked.
 
     Raises:
         ValueError: the mode is not supported, or a number is out of range.
