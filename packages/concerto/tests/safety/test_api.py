@@ -97,6 +97,8 @@ def test_records_that_contradict_each_other_are_refused():
         lambda_from_jsonable([record, {"a": "y", "b": "x", "value": 2.0}])
     with pytest.raises(ValueError, match="'x'"):
         lambda_from_jsonable([{"a": "x", "b": "x", "value": 1.0}])
+    with pytest.raises(ValueError, match="without.*'b'"):
+        lambda_from_jsonable([{"a": "x", "value": 1.0}])
 
 
 def test_a_key_that_is_not_canonical_is_refused_and_never_dropped():

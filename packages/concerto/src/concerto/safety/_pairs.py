@@ -93,7 +93,7 @@ def lambda_from_jsonable(
 
     Raises:
         TypeError: ``payload`` is no list, mixes the formats, or is in the older one without ``uids``.
-        ValueError: a pair names one robot twice, a pair occurs twice, or the older list has a wrong length.
+        ValueError: a record is incomplete, a pair names one robot twice or occurs twice, or the older list has a wrong length.
     """
     if not isinstance(payload, list):
         raise TypeError(f"lambda must be decoded from a list, got {type(payload).__name__}")
@@ -121,6 +121,9 @@ def _lambda_from_records(items: Sequence[object]) -> LambdaDict:
         if not isinstance(item, dict):
             raise TypeError(f"every item of lambda must be an object with a, b and value, got {item!r}")
         record = cast("dict[str, Any]", item)
+        missing = [field for field in ("a", "b", "value") if field not in record]
+        if missing:
+            raise ValueError(f"every item of lambda must have a, b and value, got {record!r} without {missing}")
         key = canonical_pair_key(str(record["a"]), str(record["b"]))
         if key in result:
             raise ValueError(f"lambda has two values for the pair {key!r}")
