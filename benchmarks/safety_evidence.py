@@ -9,7 +9,6 @@ last two the partners use more acceleration than they declared. `--encounters` a
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import click
 import numpy as np
+from _common import RESULTS, host
 
 from concerto.testing.encounters import (
     Behaviour,
@@ -35,12 +35,10 @@ from concerto.testing.encounters import (
     unfiltered,
 )
 from concerto.testing.responsibility import DeclaredMotion, Verdict
-from ripieno._environment import machine
 from ripieno.canonical import INDENTED_LINE
 from ripieno.files import write_atomic
 from ripieno.parallel import run_cells
 
-RESULTS = Path(__file__).parent / "results"
 ROOT_SEED = 0
 CHUNK = 100  # encounters per task
 
@@ -402,15 +400,9 @@ def markdown(results: dict[str, Any]) -> str:
 @click.option("--out", default=RESULTS, type=click.Path(file_okay=False, path_type=Path), show_default=False)
 def main(encounters: int, n_trade_off: int, out: Path) -> None:
     """Run the encounters under every condition and write the tables."""
-    host = machine()
     results: dict[str, Any] = {
         "benchmark": "safety_evidence",
-        "machine": {
-            "cpu_model": host["cpu_model"],
-            "cpu_count": host["cpu_count"],
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        "machine": host(),
         "root_seed": ROOT_SEED,
         "processor_seconds": {},
     }
