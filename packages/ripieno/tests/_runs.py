@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -73,16 +71,3 @@ def rewrite_everything(folder: Path, edit: Callable[[list[dict[str, Any]], dict[
         manifest |= bodies[-1]["closing"]
     manifest.pop("receipt_sha256")
     (folder / "run.json").write_bytes(canonical_json(seal(manifest)) + b"\n")
-
-
-def fork(action: Callable[[], None]) -> int:
-    """Run an action in a child process that never comes back; exit code 0, or 1 after a traceback."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        action()
-        os._exit(0)
-    finally:
-        traceback.print_exc()
-        os._exit(1)

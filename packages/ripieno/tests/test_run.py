@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from _runs import ARTIFACTS, fork, read_manifest_json, write_small_run
+from _children import CONTEXT, Child, run_in_child
+from _runs import ARTIFACTS, read_manifest_json, write_small_run
+from _writers import race, write_from_a_fork
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -213,17 +215,10 @@ def test_after_the_end_nothing_can_be_added(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_cannot_write_and_does_not_end_the_run(tmp_path: Path) -> None:
-    def child() -> None:
-        with pytest.raises(RipienoError, match="process that started it"):
-            run.event("from the child")
-        with pytest.raises(ValueError, match="broken"), run:
-            fail()
-
-    with start(tmp_path / "run") as run:
-        assert os.waitpid(fork(child), 0)[1] == 0
-        run.event("from the parent")
-        run.finish()
+    (refusal,) = run_in_child(write_from_a_fork, tmp_path / "run")
+    assert "by the process that started it" in refusal
     assert [event.kind for event in read_events(tmp_path / "run")] == ["from the parent"]
+    assert verify(tmp_path / "run").status is VerifyStatus.COMPLETE
 
 
 def test_threads_share_a_writer(tmp_path: Path) -> None:
@@ -346,26 +341,13 @@ def test_two_runs_of_one_seed_record_the_same_events(tmp_path: Path) -> None:
 
 
 def test_of_two_writers_exactly_one_gets_the_folder(tmp_path: Path) -> None:
+    barrier = CONTEXT.Barrier(2)
     for round_number in range(30):
         folder = tmp_path / str(round_number)
-        ready_read, ready_write = os.pipe()
-
-        def race(folder: Path = folder, gate: int = ready_read) -> None:
-            os.read(gate, 1)
-            try:
-                run = start(folder)
-            except InputError:
-                os._exit(3)
-            run.event("mine", pid=os.getpid())
-            run.finish()
-
-        children = [fork(race), fork(race)]
-        os.write(ready_write, b"go")
-        codes = {child: os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children}
-        os.close(ready_read)
-        os.close(ready_write)
-        assert sorted(codes.values()) == [0, 3]
-        winner = next(child for child, code in codes.items() if code == 0)
-        assert [event.fields["pid"] for event in read_events(folder)] == [winner]
+        writers = [Child(race, folder, barrier), Child(race, folder, barrier)]
+        results = sorted(line for writer in writers for line in writer.acknowledged())
+        assert len(results) == 2
+        assert results[0] == "lost"
+        assert [f"won {event.fields['pid']}" for event in read_events(folder)] == results[1:]
         assert verify(folder).status is VerifyStatus.COMPLETE
     assert len(list(tmp_path.iterdir())) == 30

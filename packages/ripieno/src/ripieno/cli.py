@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except (click.exceptions.Abort, KeyboardInterrupt):
         _fail("stopped", code=130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        code = 2
     except click.ClickException as error:
         _fail(error.format_message(), code=2, debug="--debug" in arguments)
     except BrokenPipeError:
@@ -67,11 +71,12 @@ def _print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
-def _print_rows(rows: Sequence[tuple[bool, str, str]]) -> None:
+def _print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
+    """Print rows of mark, name and detail; the mark is ``ok``, ``BAD`` or ``off`` (not needed)."""
+    colours = {"ok": "green", "BAD": "red", "off": "yellow"}
     width = max((len(name) for _, name, _ in rows), default=0)
-    for ok, name, detail in rows:
-        mark = _style("ok ", "green") if ok else _style("BAD", "red")
-        click.echo(f"{mark}  {_printable(name):{width}}  {_printable(detail)}")
+    for mark, name, detail in rows:
+        click.echo(f"{_style(f'{mark:3}', colours[mark])}  {_printable(name):{width}}  {_printable(detail)}")
 
 
 def _style(text: str, colour: str) -> str:
@@ -116,7 +121,7 @@ def verify_command(
     elif report.status is VerifyStatus.NOT_A_RUN:
         raise InputError(report.first_problem)
     else:
-        _print_rows([(row.ok, row.name, row.detail) for row in report.checks])
+        _print_rows([("ok" if row.ok else "BAD", row.name, row.detail) for row in report.checks])
         click.echo(f"\n{_style(report.status.value, 'green' if report.ok else 'red')}: {report.status.meaning}")
         if report.first_problem:
             click.echo(f"first problem: {_printable(report.first_problem)}")
@@ -143,9 +148,9 @@ def report_command(run: Path, out: Path | None, force: bool, as_json: bool) -> i
     from ripieno.files import create_only, write_atomic
     from ripieno.report import render_run
 
-    run = run.absolute()
-    out = run.with_name(f"{run.name}.html") if out is None else out
-    if out.resolve().is_relative_to(run.resolve()):
+    run = run.resolve()
+    out = Path(f"{run}.html") if out is None else out
+    if out.resolve().is_relative_to(run):
         raise InputError(f"{out} lies in the run folder, where a new file would count as tampering")
     if not force and os.path.lexists(out):
         raise InputError(f"{out} exists already; give --force to replace it")
@@ -166,6 +171,8 @@ def report_command(run: Path, out: Path | None, force: bool, as_json: bool) -> i
 def doctor_command(as_json: bool) -> int:
     """Say what works on this machine, and how to mend the rest.
 
+    Exit code 1 when something is missing that the installed packages need.
+
     \b
     Example:
       ripieno doctor
@@ -174,13 +181,15 @@ def doctor_command(as_json: bool) -> int:
 
     results = run_checks()
     if as_json:
-        keys = ("name", "ok", "detail", "remedy")
-        _print_json([{key: getattr(result, key) for key in keys} for result in results])
+        _print_json([asdict(result) for result in results])
     else:
+        rows: list[tuple[str, str, str]] = []
         for result in results:
+            mark = "ok" if result.ok else "BAD" if result.required else "off"
             remedy = f" -> {result.remedy}" if result.remedy and not result.ok else ""
-            _print_rows([(result.ok, result.name, result.detail + remedy)])
-    return 0 if all(result.ok for result in results) else 1
+            rows.append((mark, result.name, result.detail + remedy))
+        _print_rows(rows)
+    return 0 if all(result.ok or not result.required for result in results) else 1
 
 
 @cli.command("keygen")

@@ -158,8 +158,9 @@ class RunWriter:
             if chain is not None:
                 chain.abandon()
             shutil.rmtree(staging, ignore_errors=True)
-            if isinstance(error, OSError):
-                raise InputError(f"cannot create the run folder {self.folder}: {error.strerror}") from error
+            cause = error.__cause__ if isinstance(error, StorageError) else error
+            if isinstance(cause, OSError):
+                raise InputError(f"cannot create the run folder {self.folder}: {cause.strerror}") from error
             raise
         return chain
 

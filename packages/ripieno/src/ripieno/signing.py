@@ -93,8 +93,7 @@ def write_key_pair(private_path: Path | str, algorithm: Algorithm = Algorithm.ML
     Raises:
         InputError: one of the files exists or cannot be written; neither is left behind.
     """
-    private_path = Path(private_path)
-    public_path = private_path.with_name(private_path.name + ".pub")
+    private_path, public_path = Path(private_path), Path(f"{private_path}.pub")
     private_key = generate_key(algorithm)
     public_key = private_key.public_key()
     private_pem = private_key.private_bytes(

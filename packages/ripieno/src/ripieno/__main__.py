@@ -1,0 +1,5 @@
+"""``python -m ripieno`` is the ``ripieno`` command."""
+
+from ripieno.cli import main
+
+main()
