@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 import numpy as np
 from _common import pin_to_one_core, timed, write_results
-from numba import get_num_threads
 
 from concerto.safety._assembly import PASS_THROUGH, assemble, pack_states
 from concerto.safety.api import (
@@ -199,7 +198,7 @@ def batched_rows(*, parallel: bool) -> list[dict[str, object]]:
                 "quartiles": " to ".join(f"{rate / 1e6:.3g}" for rate in np.percentile(rates, [25, 75])),
                 "limit": ">= 1 M steps/s on two cores" if n_agents == 2 else "",
                 "floor": f"{n_envs / np.median(measured(one_pass)) / 1e6:.3g} M steps/s",
-                "cores": get_num_threads() if parallel else 1,
+                "cores": len(os.sched_getaffinity(0)) if parallel else 1,
             }
         )
     return rows
@@ -216,12 +215,9 @@ def measured(call: Callable[[], object]) -> np.ndarray:
 
 
 def main() -> None:
-    all_cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     batched = batched_rows(parallel=True)
     pin_to_one_core()
     rows = [*scalar_rows(), *infeasible_rows(), *batched, *batched_rows(parallel=False)]
-    if all_cores is not None:
-        os.sched_setaffinity(0, all_cores)
     write_results(
         "safety_filter_speed",
         title="Speed of the safety filter",

@@ -97,7 +97,7 @@ def test_records_that_contradict_each_other_are_refused():
         lambda_from_jsonable([record, {"a": "y", "b": "x", "value": 2.0}])
     with pytest.raises(ValueError, match="'x'"):
         lambda_from_jsonable([{"a": "x", "b": "x", "value": 1.0}])
-    with pytest.raises(ValueError, match="without.*'b'"):
+    with pytest.raises(ValueError, match=r"without.*'b'"):
         lambda_from_jsonable([{"a": "x", "value": 1.0}])
 
 

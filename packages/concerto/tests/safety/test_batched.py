@@ -139,7 +139,7 @@ def test_the_documented_case_near():
 @pytest.mark.parametrize("mode", [SafetyMode.EGO_ONLY, SafetyMode.CENTRALIZED])
 @pytest.mark.parametrize("n_agents", [2, 5])
 def test_threads_and_neighbours_change_nothing(mode, n_agents):
-    batch = random_batch(5, 1500, n_agents, 2, mode)
+    batch = random_batch(5, 9000, n_agents, 2, mode)
     serial = run_batched(batch, mode)
     threaded = run_batched(batch, mode, parallel=True)
     part = run_batched({k: v[700:710] if isinstance(v, np.ndarray) else v for k, v in batch.items()}, mode)
@@ -208,7 +208,7 @@ def test_agents_may_have_their_own_capacities():
     "name", ["nominal_actions", "positions", "velocities", "radii", "lambda_", "partner_accelerations"]
 )
 def test_a_number_that_is_not_finite_is_refused_with_argument_and_place(name, value):
-    batch = random_batch(3, 600, 3, 2, SafetyMode.EGO_ONLY)
+    batch = random_batch(3, 6000, 3, 2, SafetyMode.EGO_ONLY)
     batch[name][17].flat[1] = value
     for parallel in (False, True):
         with pytest.raises(ValueError, match=rf"{name} must be finite.*\[17, "):

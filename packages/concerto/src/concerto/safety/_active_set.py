@@ -36,11 +36,13 @@ _KKT_TOLERANCE = 1e-7
 """Largest optimality error of an answer that is handed out."""
 
 
+@njit(cache=True)
 def float_scratch_shape(n_actions: int) -> tuple[int, int]:
     """Shape of the float64 scratch of `project_onto_rows`."""
     return 2 * n_actions + 5, n_actions + 1
 
 
+@njit(cache=True)
 def int_scratch_length(n_actions: int, n_rows: int) -> int:
     """Length of the int64 scratch of `project_onto_rows`."""
     return n_actions + 1 + n_rows + 2 * n_actions

@@ -93,7 +93,8 @@ def lambda_from_jsonable(
 
     Raises:
         TypeError: ``payload`` is no list, mixes the formats, or is in the older one without ``uids``.
-        ValueError: a record is incomplete, a pair names one robot twice or occurs twice, or the older list has a wrong length.
+        ValueError: a record is incomplete, a pair names one robot twice or occurs twice, or the older list has
+            a wrong length.
     """
     if not isinstance(payload, list):
         raise TypeError(f"lambda must be decoded from a list, got {type(payload).__name__}")
