@@ -24,6 +24,10 @@ class Child:
         self.process.start()
         writer.close()
 
+    def wait_for_first_word(self) -> None:
+        """Wait until something was acknowledged."""
+        self._reader.poll(None)
+
     def acknowledged(self) -> list[str]:
         """Wait for the end and give everything that was acknowledged."""
         with os.fdopen(os.dup(self._reader.fileno()), "rb") as stream:

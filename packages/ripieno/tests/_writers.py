@@ -179,6 +179,15 @@ def race(acknowledge: Acknowledge, folder: Path, barrier: Any) -> None:
     acknowledge(f"won {os.getpid()}")
 
 
+def write_artifacts(acknowledge: Acknowledge, folder: Path, n_artifacts: int) -> None:
+    with start(folder) as run:
+        acknowledge("created")
+        for number in range(n_artifacts):
+            run.artifact(f"many/{number}.txt", str(number))
+        run.finish()
+        acknowledge("finished")
+
+
 def write_from_a_fork(acknowledge: Acknowledge, folder: Path) -> None:
     with start(folder) as run:
         child = os.fork()

@@ -193,7 +193,7 @@ def test_add_a_very_deep_folder(signed_run: Path, monkeypatch: pytest.MonkeyPatc
     for _ in range(60):
         os.mkdir("d" * 200)  # noqa: PTH102 - the whole path would be too long for the system
         os.chdir("d" * 200)
-    refused(signed_run, naming="added")
+    refused(signed_run, naming="File name too long")
 
 
 # --- the chain of events ------------------------------------------------------------------------------------

@@ -165,6 +165,13 @@ def test_numbers_become_floats_but_booleans_stay() -> None:
 # Strict reading
 
 
+@pytest.mark.timeout(20)  # a scan that starts again at every quote would take hours
+@pytest.mark.parametrize("text", ['\\"' * 10**6, '"' + "\\" * 10**6, '"a' * (10**6 + 1)])
+def test_quotes_in_hostile_text_do_not_slow_the_reader_down(text: str) -> None:
+    with pytest.raises(InputError):
+        strict_loads("[" * (MAX_DEPTH + 1) + text)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -122,6 +122,7 @@ def test_a_cut_is_half_a_line_or_an_open_chain(closed: bool, chain: Path) -> Non
         ("lost line feed and more", lambda x: [*x[:3], x[3][:-1] + b"x"], 4),
         ("joined lines", lambda x: [x[0], x[1][:-1] + x[2], *x[3:]], 2),
         ("deep nesting", lambda x: [x[0], b"[" * 10**5 + b"\n", *x[1:]], 2),
+        ("deep nesting in half a line", lambda x: [*x[:4], b'{"hash":"' + b'","a":[' + b"[" * 10**5], 5),
         ("not an object", lambda x: [b"[1]\n", *x[1:]], 1),
         ("bad UTF-8", lambda x: [x[0].replace(b"n", b"\xff", 1), *x[1:]], 1),
     ],

@@ -249,6 +249,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
         ({"config": {"a": "\ud800"}}, "lone surrogate"),
         ({"config": [1]}, "config must be a mapping"),
         ({"seeds": 7}, "seeds must be a mapping"),
+        ({"seeds": {"root": 1.5}}, "the seed 'root' must be an integer, got 1.5"),
         ({"system": ""}, "system must be a non-empty"),
         ({"kind": "a\nb"}, "kind must be a non-empty printable"),
         ({"durability": "often"}, "'often'"),
@@ -261,6 +262,16 @@ def test_a_run_that_cannot_start_leaves_nothing(changes: dict[str, object], reas
     with pytest.raises(InputError, match=reason):
         start(tmp_path / "run", **changes)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_working_directory_that_is_gone_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(InputError, match="cannot create the run folder run: No such file"):
+        start(Path("run"))
+    start(tmp_path / "run").finish()
+    assert read_manifest(tmp_path / "run")["git"] is None
 
 
 def test_an_existing_folder_file_or_link_is_refused_and_untouched(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from _children import Child
 from _runs import write_small_run
+from _writers import write_artifacts
 
 from ripieno.errors import InputError, IntegrityError, RipienoError
 from ripieno.files import sha256_file
@@ -50,6 +52,18 @@ def test_a_running_run_verifies_as_interrupted_so_far(tmp_path: Path) -> None:
             assert (report.status, report.ok) == (VerifyStatus.INTERRUPTED, True)
             assert report.checks[1].detail.startswith(f"{step + 1} events")
         run.finish()
+    assert verify(tmp_path / "run").status is VerifyStatus.COMPLETE
+
+
+def test_a_run_can_be_verified_while_it_is_written(tmp_path: Path) -> None:
+    writer = Child(write_artifacts, tmp_path / "run", 400)
+    writer.wait_for_first_word()
+    reports = [verify(tmp_path / "run")]
+    while writer.process.is_alive():
+        reports.append(verify(tmp_path / "run"))
+    assert writer.acknowledged() == ["created", "finished"]
+    assert [report.first_problem for report in reports if not report.ok] == []
+    assert len(reports) >= 2
     assert verify(tmp_path / "run").status is VerifyStatus.COMPLETE
 
 

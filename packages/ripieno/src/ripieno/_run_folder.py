@@ -32,6 +32,7 @@ from ripieno.signing import PublicKey
 
 MARK = b'"ripieno.run/'
 """Both the manifest and line 1 of the events hold it, so that damage to one of them does not hide the run."""
+MAX_FIRST_LINE_BYTES = 2**16
 
 
 class RunFolderVerifier:
@@ -41,7 +42,9 @@ class RunFolderVerifier:
 
     def recognises(self, path: Path) -> bool:
         """Tell whether the manifest or the events say that this is, or was, a run folder."""
-        return path.is_dir() and (_holds_mark(path / MANIFEST) or _holds_mark(path / EVENTS))
+        return path.is_dir() and (
+            _holds_mark(path / MANIFEST, MAX_MANIFEST_BYTES) or _holds_mark(path / EVENTS, MAX_FIRST_LINE_BYTES)
+        )
 
     def verify(self, path: Path, options: VerifyOptions) -> VerifyReport:
         """Check everything; memory grows with the number of artifacts only."""
@@ -69,10 +72,10 @@ class RunFolderVerifier:
         return VerifyReport(str(path), self.name, status, folder.digest, tuple(rows), problem, folder.signature)
 
 
-def _holds_mark(path: Path) -> bool:
+def _holds_mark(path: Path, n_bytes: int) -> bool:
     try:
         with open_regular(path) as stream:
-            return MARK in stream.read(MAX_MANIFEST_BYTES)
+            return MARK in stream.read(n_bytes)
     except (OSError, IntegrityError):
         return False
 
@@ -88,6 +91,7 @@ class _RunFolder:
     signature: SignatureState = SignatureState.ABSENT
     manifest: dict[str, Any] = field(default_factory=dict[str, Any])
     artifacts: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
+    entries: list[tuple[str, os.stat_result]] = field(default_factory=list[tuple[str, os.stat_result]])
     last_artifact: tuple[int, str] = (-1, "")
     n_events: int = 0
     n_lines: int = 0
@@ -96,11 +100,14 @@ class _RunFolder:
         data = read_manifest_bytes(self.path)
         self.digest = hashlib.sha256(data).hexdigest()
         self.manifest = parse_manifest(data)
-        if self.manifest["status"] != RunStatus.RUNNING:
+        if not self._is_running():
             self.status = VerifyStatus(self.manifest["status"])
         return f"{self.manifest['system']} {self.manifest['kind']}, started {self.manifest['started_at']}"
 
     def check_events(self) -> str:
+        # Listed before the events are read: the writer of a living run may publish a file at any moment, but
+        # only after the line that records it.
+        self.entries = list(list_tree(self.path))
         try:
             chain = verify_chain(self.path / EVENTS, genesis=opening_hash(self.manifest), visit=self._take)
         except ChainBroken as error:
@@ -108,7 +115,7 @@ class _RunFolder:
         if chain.entries == 0:
             raise IntegrityError(f"{EVENTS} line 1 (bytes 0 to {chain.size}): the opening record is missing")
         self.n_lines = chain.entries
-        if self.manifest["status"] == RunStatus.RUNNING:
+        if self._is_running():
             # run.json was written before the events: only together with the last line do they say all.
             self.digest = hashlib.sha256(f"{self.digest} {chain.head}".encode()).hexdigest()
         else:
@@ -161,7 +168,7 @@ class _RunFolder:
         folders = {parent.as_posix() for name in self.artifacts for parent in PurePosixPath(name).parents}
         missing = dict(self.artifacts)
         partial = ""
-        for name, status in list_tree(self.path):
+        for name, status in self.entries:
             if stat.S_ISDIR(status.st_mode) and name in folders:
                 continue
             if not stat.S_ISREG(status.st_mode):
@@ -169,38 +176,53 @@ class _RunFolder:
                 verb = "replaced by" if is_known else "added:"
                 raise IntegrityError(f"{name}: {verb} a {_kind_of_entry(status.st_mode)}")
             if name in missing:
-                size = missing.pop(name).size
-                if status.st_size != size:
-                    raise IntegrityError(f"{name}: {status.st_size} bytes long, recorded are {size}")
+                _require_size(missing.pop(name), status)
             elif self._may_be_left_over(name) and not partial:
                 partial = name
             elif name not in (MANIFEST, EVENTS, SIGNATURE):
                 raise IntegrityError(f"{name}: added; no line of {EVENTS} records it")
-        self._excuse_unpublished(missing, partial)
         for name in sorted(missing):
-            raise IntegrityError(f"{name}: missing")
+            self._require_late_artifact(missing[name])
         note = f"; {partial} is what the writer had not finished" if partial else ""
         return f"nothing added, missing or replaced{note}"
 
+    def _is_running(self) -> bool:
+        return self.manifest["status"] == RunStatus.RUNNING
+
     def _may_be_left_over(self, name: str) -> bool:
         """Tell whether a writer that was killed can have left this file: one unfinished file, and no other."""
-        if self.manifest["status"] != RunStatus.RUNNING or not name.startswith(PARTIAL):
+        if not self._is_running() or not name.startswith(PARTIAL):
             return False
         number = name.removeprefix(PARTIAL)
         recorded = self.n_lines - 1  # the line that records the artifact may be there already, as the last one
-        return name == PARTIAL_MANIFEST or (
-            number.isascii() and number.isdigit() and str(int(number)) == number and int(number) >= recorded
-        )
+        is_latest = number.isascii() and number.isdigit() and str(int(number)) == number and int(number) >= recorded
+        has_gone = not os.path.lexists(self.path / name)  # a living writer has finished it in the meantime
+        return name == PARTIAL_MANIFEST or is_latest or has_gone
 
-    def _excuse_unpublished(self, missing: dict[str, FileRecord], partial: str) -> None:
-        """Accept an artifact whose writer was killed between recording it and giving it its name."""
-        sequence, name = self.last_artifact
-        if partial == f"{PARTIAL}{sequence}" and name in missing:
-            self.artifacts[name] = replace(missing.pop(name), path=partial)
+    def _require_late_artifact(self, record: FileRecord) -> None:
+        """Find an artifact that got its name after the files were listed, or whose writer died just before that.
+
+        Raises:
+            IntegrityError: it is missing.
+        """
+        sequence, last = self.last_artifact
+        names = [record.path, f"{PARTIAL}{sequence}", record.path] if record.path == last else [record.path]
+        for name in names if self._is_running() else []:
+            try:
+                status = (self.path / name).lstat()
+            except FileNotFoundError:
+                continue
+            _require_size(record, status)
+            self.artifacts[record.path] = replace(record, path=name)
+            return
+        raise IntegrityError(f"{record.path}: missing")
 
     def check_hashes(self) -> str:
         for name, record in sorted(self.artifacts.items()):
-            sha256 = sha256_file(self.path / record.path)
+            try:
+                sha256 = sha256_file(self.path / record.path)
+            except FileNotFoundError:
+                sha256 = sha256_file(self.path / name)  # a living writer has given it its name in the meantime
             if sha256 != record.sha256:
                 raise IntegrityError(f"{name}: changed; its SHA-256 is {sha256}, recorded is {record.sha256}")
         n_bytes = sum(record.size for record in self.artifacts.values())
@@ -219,6 +241,11 @@ class _RunFolder:
             raise IntegrityError(f"{SIGNATURE}: {error}") from error
         self.signature = SignatureState.UNCHECKED if self.public_key is None else SignatureState.VALID
         return f"{self.signature.value} ({signer})"
+
+
+def _require_size(record: FileRecord, status: os.stat_result) -> None:
+    if status.st_size != record.size:
+        raise IntegrityError(f"{record.path}: {status.st_size} bytes long, recorded are {record.size}")
 
 
 def _kind_of_entry(mode: int) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "canonical_json",
     "content_hash",
     "parse_canonical",
+    "refuse_deep_nesting",
     "strict_loads",
 ]
 
@@ -206,7 +207,7 @@ def _with_float_numbers(value: Any) -> Any:
 
 # --- strict parsing -----------------------------------------------------------------------------------------
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z|\\\Z)', re.DOTALL)  # an open one reaches to the end: linear time
 _BRACKET = re.compile(r"[\[\]{}]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -233,8 +234,7 @@ def strict_loads(data: bytes | str, *, max_bytes: int = MAX_BYTES, max_depth: in
         text = raw.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"JSON text is not UTF-8: byte {error.start} is wrong") from error
-    if text.count("[") + text.count("{") > max_depth:
-        _refuse_depth(text, max_depth)
+    refuse_deep_nesting(text, max_depth)
     try:
         value = json.loads(
             text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite_float
@@ -279,7 +279,14 @@ def _encoded(text: str) -> bytes:
         raise InputError(f"JSON text holds a lone surrogate at character {error.start}") from error
 
 
-def _refuse_depth(text: str, max_depth: int) -> None:
+def refuse_deep_nesting(text: str, max_depth: int = MAX_DEPTH) -> None:
+    """Refuse text, JSON or the beginning of it, that would exhaust the stack of a recursive parser.
+
+    Raises:
+        InputError: it is nested deeper than allowed.
+    """
+    if text.count("[") + text.count("{") <= max_depth:
+        return
     depth = 0
     for bracket in _BRACKET.finditer(_STRING.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from ripieno.canonical import canonical_json, content_hash, parse_canonical
+from ripieno.canonical import canonical_json, content_hash, parse_canonical, refuse_deep_nesting
 from ripieno.errors import InputError, IntegrityError, RipienoError, StorageError
 from ripieno.files import open_regular, sync_directory
 
@@ -337,13 +337,14 @@ def _require_torn(fragment: bytes) -> None:
 
     Zero bytes at the end are what some file systems leave after a power failure.
     """
-    text = fragment.rstrip(b"\0")
-    starts = (b'{"hash":"', b'{"closing":{')
+    text = fragment.rstrip(b"\0").decode(errors="replace")
+    starts = ('{"hash":"', '{"closing":{')
     if not any(text.startswith(start) or start.startswith(text) for start in starts):
         raise IntegrityError("neither a line nor the beginning of one")
+    refuse_deep_nesting(text)
     try:
-        _, end = json.JSONDecoder().raw_decode(text.decode(errors="replace"))
+        _, end = json.JSONDecoder().raw_decode(text)
     except ValueError:
         return
-    if end < len(text.decode(errors="replace")):
+    if end < len(text):
         raise IntegrityError("bytes follow the record")

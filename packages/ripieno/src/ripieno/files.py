@@ -165,7 +165,10 @@ def list_tree(root: Path) -> Iterator[tuple[str, os.stat_result]]:
         folders: list[str] = []
         for name in names:
             relative = f"{directory}/{name}" if directory else name
-            status = (root / relative).lstat()
+            try:
+                status = (root / relative).lstat()
+            except FileNotFoundError:
+                continue  # gone since the names were read
             if stat.S_ISDIR(status.st_mode):
                 folders.append(relative)
             yield relative, status

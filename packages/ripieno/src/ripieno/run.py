@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ripieno import _environment
 from ripieno._layout import (
@@ -115,7 +115,7 @@ class RunWriter:
             InputError: the folder exists or cannot be created, an input cannot be read, or a value cannot
                 be recorded; nothing was left behind.
         """
-        self.folder = Path(folder).absolute()
+        self.folder = _absolute(folder)
         portable_config = _mapping("config", config)
         self._opening: dict[str, Any] = {
             "format": FORMAT,
@@ -123,10 +123,10 @@ class RunWriter:
             "kind": _label("kind", kind),
             "config": portable_config,
             "config_sha256": content_hash(portable_config),
-            "seeds": _mapping("seeds", seeds or {}),
+            "seeds": _mapping("seeds", _integers(seeds or {})),
             "inputs": {_label("input name", name): _input(name, path) for name, path in (inputs or {}).items()},
             "versions": _environment.package_versions(),
-            "git": _environment.git_state(Path.cwd()),
+            "git": _environment.git_state(Path()),
             "machine": _environment.machine(),
             "durability": durability,
             "started_at": _now(),
@@ -360,6 +360,21 @@ def _label(what: str, value: object) -> str:
     if not isinstance(value, str) or not value or not value.isprintable():
         raise InputError(f"{what} must be a non-empty printable string, got {value!r:.80}")
     return str.__str__(value)
+
+
+def _absolute(folder: Path | str) -> Path:
+    try:
+        return Path(folder).absolute()
+    except OSError as error:  # the working directory is gone
+        raise InputError(f"cannot create the run folder {folder}: {error.strerror}") from error
+
+
+def _integers(seeds: object) -> object:
+    if isinstance(seeds, Mapping):
+        for name, seed in cast("Mapping[object, object]", seeds).items():
+            if not hasattr(seed, "__index__"):
+                raise InputError(f"the seed {name!r} must be an integer, got {seed!r:.80}")
+    return seeds
 
 
 def _mapping(what: str, value: object) -> dict[str, Any]:
