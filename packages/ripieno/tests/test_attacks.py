@@ -107,7 +107,8 @@ def test_truncate_a_file_at_every_length(name: str, signed_run: Path) -> None:
     data = (signed_run / name).read_bytes()
     for length in range(len(data)):
         (signed_run / name).write_bytes(data[:length])
-        refused(signed_run, naming=name)
+        report = refused(signed_run, naming=name)
+    assert "bytes long, recorded are" in report.first_problem or name.endswith((".json", ".jsonl"))
 
 
 @EVERY_FILE
@@ -451,6 +452,13 @@ def test_flip_every_byte_of_an_interrupted_run(interrupted_run: Path) -> None:
 def test_delete_a_file_of_an_interrupted_run(name: str, interrupted_run: Path) -> None:
     (interrupted_run / name).unlink()
     refused(interrupted_run, naming=Path(name).name)
+
+
+def test_cut_an_interrupted_run_before_its_first_line(interrupted_run: Path) -> None:
+    first_line = (interrupted_run / "events.jsonl").read_bytes().splitlines(keepends=True)[0]
+    for length in (0, 10, len(first_line) - 1):
+        (interrupted_run / "events.jsonl").write_bytes(first_line[:length])
+        refused(interrupted_run, naming="events.jsonl line 1 (bytes 0 to ")
 
 
 def test_add_to_an_interrupted_run(interrupted_run: Path) -> None:

@@ -200,9 +200,16 @@ def test_doctor_says_what_is_needed_and_what_is_not(options: list[str], ripieno:
 @click.command("small")
 @click.option("--n", default=3)
 @click.option("--json", "as_json", is_flag=True)
-def small_demo(n: int, as_json: bool) -> None:
+def small_demo(n: int, as_json: bool) -> int:
     """Count."""
     click.echo(json.dumps({"n": n}) if as_json else f"counted to {n}")
+    return 0
+
+
+@click.command("failing")
+def failing_demo() -> int:
+    """Find that something does not hold."""
+    return 1
 
 
 @pytest.fixture
@@ -227,6 +234,13 @@ def test_demo_runs_one_or_every_registered_demo(only_demo, ripieno: Ripieno, mon
     assert ripieno("demo", "small", "--n", "5") == (0, "counted to 5\n", "")
     assert_refused(ripieno("demo", "absent"), "absent")
     assert_refused(ripieno("demo", "small", "--n", "x"), "--n", "'x'")
+
+
+def test_the_verdict_of_a_demo_is_the_exit_code(only_demo, ripieno: Ripieno, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "demo_of_the_test", sys.modules[__name__])
+    only_demo("demo_of_the_test:failing_demo")
+    assert ripieno("demo") == (1, "", "")
+    assert ripieno("demo", "small") == (1, "", "")
 
 
 def test_a_demo_that_is_missing_or_broken_is_named(only_demo, ripieno: Ripieno) -> None:

@@ -45,7 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader had enough
         code = 0
-    except (RipienoError, OSError) as error:
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        _fail(f"{place}{error.strerror or error}", code=2, debug="--debug" in arguments)
+    except RipienoError as error:
         _fail(str(error), code=1 if isinstance(error, IntegrityError) else 2, debug="--debug" in arguments)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -270,10 +273,12 @@ def demo_command(context: click.Context, as_json: bool) -> int:
     names = demo_command.list_commands(context)
     if not names:
         raise InputError("no demo is installed; install a package that has one, e.g. ripieno-concerto")
+    codes = [0]
     for name in names:
         command = demo_command.get_command(context, name)
         if command is not None:
             arguments = ["--json"] if as_json else []
             with command.make_context(name, arguments, parent=context) as demo_context:
-                command.invoke(demo_context)
-    return 0
+                code = command.invoke(demo_context)
+                codes.append(code if isinstance(code, int) else 0)
+    return max(codes)
