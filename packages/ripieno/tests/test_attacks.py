@@ -161,6 +161,16 @@ def test_replace_a_file_by_something_else(
     refused(signed_run, naming=Path(name).name)
 
 
+def test_change_an_artifact_but_not_its_length(signed_run: Path) -> None:
+    (signed_run / "table.csv").write_bytes(b"a,b\n1,3\n")
+    refused(signed_run, naming="table.csv: changed; its SHA-256 is ")
+
+
+def test_an_endless_manifest_is_not_read(signed_run: Path) -> None:
+    os.truncate(signed_run / "run.json", 2**40)
+    refused(signed_run, naming="run.json is longer than")
+
+
 def test_replace_a_folder_by_a_link_to_a_copy(signed_run: Path, tmp_path: Path) -> None:
     shutil.copytree(signed_run / "figures", tmp_path / "copy")
     shutil.rmtree(signed_run / "figures")

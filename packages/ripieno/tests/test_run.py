@@ -248,6 +248,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
         ({"config": {"a": object()}}, "type object"),
         ({"config": {"a": "\ud800"}}, "lone surrogate"),
         ({"config": [1]}, "config must be a mapping"),
+        ({"config": {"a": "x" * 2**26}}, "may be 67108864 bytes long"),
         ({"seeds": 7}, "seeds must be a mapping"),
         ({"seeds": {"root": 1.5}}, "the seed 'root' must be an integer, got 1.5"),
         ({"system": ""}, "system must be a non-empty"),

@@ -75,8 +75,15 @@ def opening_hash(manifest: Mapping[str, Any]) -> str:
 
 
 def manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """Give the only accepted bytes of a manifest."""
-    return canonical_json(dict(manifest)) + b"\n"
+    """Give the only accepted bytes of a manifest.
+
+    Raises:
+        InputError: longer than a reader accepts.
+    """
+    data = canonical_json(dict(manifest)) + b"\n"
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise InputError(f"{MANIFEST} may be {MAX_MANIFEST_BYTES} bytes long, got {len(data)}: record less in config")
+    return data
 
 
 def read_manifest_bytes(folder: Path) -> bytes:

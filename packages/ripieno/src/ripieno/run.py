@@ -141,6 +141,7 @@ class RunWriter:
     def _create_folder(self, durability: FsyncPolicy) -> ChainWriter:
         """Build the folder under another name and rename it, so that a half-made run never has its name."""
         running = seal({**self._opening, "status": RunStatus.RUNNING.value})
+        manifest = manifest_bytes(running)
         if os.path.lexists(self.folder):
             raise InputError(f"the run folder {self.folder} exists already; choose another")
         staging = self.folder.with_name(f".{self.folder.name}.{secrets.token_hex(8)}.partial")
@@ -150,7 +151,7 @@ class RunWriter:
             staging.mkdir(mode=0o700)
             chain = ChainWriter(staging / EVENTS, durability, genesis=opening_hash(running))
             chain.append({"opening": {name: self._opening[name] for name in ("format", "kind", "system")}})
-            create_only(staging / MANIFEST, manifest_bytes(running))
+            create_only(staging / MANIFEST, manifest)
             staging.rename(self.folder)  # fails when another writer was faster: its folder is not empty
             chain.path = self.folder / EVENTS
             sync_directory(self.folder.parent)
