@@ -386,6 +386,12 @@ def test_malformed_signatures_are_found_without_a_key(changes: dict[str, object]
     refused(signed_run, naming="signature.json: malformed")
 
 
+@pytest.mark.parametrize("data", [b"", b"\n", b"null\n", b"[]\n", b"{}\n", b"{}", b"\xff\n", b"[" * 60_000])
+def test_a_signature_file_that_is_no_statement(data: bytes, signed_run: Path) -> None:
+    (signed_run / "signature.json").write_bytes(data)
+    refused(signed_run, naming="signature.json: malformed")
+
+
 def test_an_endless_signature_file_is_not_read(signed_run: Path) -> None:
     os.truncate(signed_run / "signature.json", 2**40)
     refused(signed_run, naming="signature.json: malformed")
