@@ -1,5 +1,6 @@
 """A chain names the first line that does not hold, and tells half a line from a changed one."""
 
+import errno
 import json
 import os
 import tracemalloc
@@ -213,6 +214,25 @@ def test_a_refused_payload_changes_nothing(tmp_path: Path) -> None:
     writer.append({"n": 2})
     writer.close()
     assert [dict(entry.payload) for entry in walk_chain(tmp_path / "chain")] == [{"n": 1}, {"n": 2}, {}]
+
+
+def test_a_line_that_cannot_be_made_durable_is_not_in_the_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_disk(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    writer = ChainWriter(tmp_path / "chain", "always")
+    writer.append({"n": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken_disk)
+        for act in (lambda: writer.append({"n": 2}), writer.close, writer.sync):
+            with pytest.raises(StorageError, match="Input/output error"):
+                act()
+    assert verify_chain(tmp_path / "chain").entries == 1
+    writer.append({"n": 3})
+    writer.close()
+    assert [dict(entry.payload) for entry in walk_chain(tmp_path / "chain")] == [{"n": 1}, {"n": 3}, {}]
 
 
 def test_a_closed_chain_takes_nothing_more(chain: Path, tmp_path: Path) -> None:
