@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ripieno.canonical import canonical_json, content_hash
 from ripieno.chain import GENESIS, MAX_LINE_BYTES, ChainBroken, ChainWriter, verify_chain, walk_chain
-from ripieno.errors import InputError, RipienoError
+from ripieno.errors import InputError, RipienoError, StorageError
 
 
 @pytest.fixture
