@@ -9,6 +9,7 @@ from _common import pin_to_one_core, timed, write_results
 
 from concerto.safety import AgentSnapshot, Bounds, DoubleIntegratorControlModel, SafetyStack
 from concerto.safety._decide import decide
+from concerto.safety.stopping import EgoBrakes
 from ripieno.randomness import derive_substream
 
 LIMIT_US = {1: 40.0}
@@ -38,11 +39,10 @@ def compiled_decision(
     n = len(bodies) - 1
     positions = np.array([body.position for body in bodies])
     velocities = np.array([body.velocity for body in bodies])
-    identity, zero = np.eye(2), np.zeros(2)
+    brakes = EgoBrakes(np.eye(2), np.zeros(2), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False)
     arguments = (
-        nominal, positions, velocities, np.full(n + 1, 0.25), 1.0, np.ones(n), identity, zero, identity, zero,
-        velocities[1:], np.zeros(n), 5.0, 1.0, stack.dt, np.ones(n), np.full(n, np.inf), 0.1, False, np.empty(2),
-        np.empty(2), np.empty(n),
+        nominal, positions, velocities, np.full(n + 1, 0.25), velocities[1:], np.ones(n), np.full(n, np.inf),
+        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, 5.0, 0.1, stack.dt, np.empty(2), np.empty(2), np.empty(n),
     )  # fmt: skip
     return lambda _: decide(*arguments)
 

@@ -11,6 +11,10 @@ fingerprint() {
   cat constraints.txt requirements-dev.txt packages/*/pyproject.toml
 }
 
+# Numba's cache notices a change of the module that holds a kernel, not of the modules that the kernel calls.
+newest=$(find packages/*/src -name '*.py' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
+find packages/*/src \( -name '*.nbi' -o -name '*.nbc' \) ! -newer "$newest" -delete
+
 stamp=.venv/.fingerprint
 wanted=$(fingerprint | cksum)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi

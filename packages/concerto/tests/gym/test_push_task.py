@@ -22,7 +22,7 @@ def snapshots(env: Any) -> dict[str, AgentSnapshot]:
 def wrapped_task() -> SafetyWrapper:
     return SafetyWrapper(
         PartnerIdAnnotationWrapper(MPECooperativePushEnv(), partner_id="0123456789abcdef"),
-        build_control_models=lambda _: {"ego": VelocityCommandControlModel("ego", 2, DT)},
+        build_control_models=lambda _: {"ego": VelocityCommandControlModel("ego", 2, DT, is_immediate=True)},
         build_bounds=lambda _: Bounds(1.0, 10.0, 10.0, 0.0, 50.0),
         build_agent_snapshots=snapshots,
         control_timestep=DT,

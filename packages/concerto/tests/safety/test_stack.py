@@ -131,7 +131,11 @@ def test_any_finite_state_gets_a_finite_action_inside_the_box(numbers, n_partner
     states = {"ego": snapshot(take(), take(), 0.3)}
     for i in range(n_partners):
         states[f"p{i}"] = snapshot(take(), take(), 0.2)
-    model = VelocityCommandControlModel("ego", 2, 0.1) if is_velocity else DoubleIntegratorControlModel("ego", 2)
+    model = (
+        VelocityCommandControlModel("ego", 2, 0.1, is_immediate=n_partners == 1)
+        if is_velocity
+        else DoubleIntegratorControlModel("ego", 2)
+    )
     stack = SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
     for _ in range(2):
         step = stack.step(np.array(take() if n_partners < 3 else [1.0, 0.0]), states)
@@ -162,7 +166,8 @@ def test_coincident_centres_and_zero_radii_are_answered():
         ({"p": snapshot([3, 0], [0, 0], math.nan)}, "radius of 'p'"),
         ({"p": snapshot([3, 0], [0, 0], -0.1)}, "radius of 'p'"),
         ({"p": snapshot([3, 0, 0], [0, 0, 0])}, "position of 'p'"),
-        ({"forecast": snapshot([3, 0], [math.nan, 0])}, "predicted velocity of 'p'"),
+        ({"ego": snapshot([0, 0, 0], [0, 0, 0]), "p": snapshot([3, 0, 0], [0, 0, 0])}, "2 dimensions"),
+        ({"forecast": snapshot([3, 0], [math.nan, 0])}, "forecast velocity of 'p'"),
     ],
 )
 def test_bad_numbers_are_refused_by_name_and_change_nothing(change, name):
@@ -314,8 +319,8 @@ def test_partners_come_and_go_and_the_others_keep_their_slack():
 # -------------------------------------------------------------------------------------------------------- other models
 
 
-def test_a_velocity_commanded_ego_stops_within_one_step():
-    model = VelocityCommandControlModel("ego", 2, 0.1)
+def test_an_ego_that_obeys_velocities_at_once_stops_within_one_step():
+    model = VelocityCommandControlModel("ego", 2, 0.1, is_immediate=True)
     stack = SafetyStack(
         ego_uid="ego",
         control_models={"ego": model},
@@ -328,6 +333,83 @@ def test_a_velocity_commanded_ego_stops_within_one_step():
     assert step.action.tolist() == [0.0, 0.0]
     far = {"ego": snapshot([0, 0], [1.0, 0], 0.1), "p": snapshot([2.0, 0], [0, 0], 0.1)}
     assert stack.step(np.array([1.0, 0.0]), far).source is SafetySource.PASS_THROUGH
+
+
+def velocity_jacobian(damping=0.0):
+    """A velocity-commanded robot written as a Jacobian model: ``a = (u - v)/dt``."""
+    return JacobianControlModel(
+        "ego",
+        2,
+        2,
+        jacobian_fn=lambda _: np.eye(2),
+        damping=damping,
+        max_cartesian_accel_value=2.0,
+        offset_fn=lambda state: -state.velocity / 0.1,
+        scale=10.0,
+    )
+
+
+MODELS = {
+    "velocity command": (VelocityCommandControlModel("ego", 2, 0.1), 0.0),
+    "velocity through a Jacobian": (velocity_jacobian(), 0.0),
+    "velocity through a damped Jacobian": (velocity_jacobian(1e-3), 1e-6),
+    "drag": (
+        JacobianControlModel(
+            "ego",
+            3,
+            2,
+            jacobian_fn=lambda _: np.array([[1.0, 0.2, 0.0], [0.0, 0.5, 1.0]]),
+            max_cartesian_accel_value=1.0,
+            offset_fn=lambda state: -0.8 * state.velocity,
+        ),
+        1e-6,
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", MODELS)
+def test_an_ego_with_a_drifting_model_is_at_rest_in_every_contact(name, seed):
+    """Acceleration held over the step, offsets that follow the velocity, partners that chase at their bound."""
+    model, rest_speed = MODELS[name]
+    rng = np.random.default_rng(1000 + seed)
+    dt, declared = 0.1, float(rng.uniform(0.0, 2.0))
+    stack = SafetyStack(
+        ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=dt, partner_motion=PartnerMotionBound(declared)
+    )
+    p, v = np.zeros(2), np.zeros(2)
+    q, w = rng.normal(size=2), np.zeros(2)
+    q *= rng.uniform(0.8, 2.0) / np.linalg.norm(q)
+    nominal = rng.uniform(-1, 1, model.action_dim)
+    moved = 0.0
+    for k in range(80):
+        if k % 10 == 0:
+            nominal = model.cartesian_accel_to_action(snapshot(p, v), 5.0 * (q - p)) + rng.normal(size=model.action_dim)
+        states = {"ego": snapshot(p, v), "p": snapshot(q, w)}
+        action = stack.step(nominal, states).action
+        assert np.max(np.abs(action)) <= 1.0
+        a = model.action_to_cartesian_accel(states["ego"], action)
+        chase = declared * (p - q) / max(float(np.linalg.norm(p - q)), 1e-9)
+        for s in np.linspace(0, dt, 9):
+            gap = np.linalg.norm(p + v * s + 0.5 * a * s * s - q - w * s - 0.5 * chase * s * s)
+            if gap < 0.5 - 1e-9:
+                assert np.linalg.norm(v + a * s) <= 1e-9 + rest_speed
+        p, v = p + v * dt + 0.5 * a * dt * dt, v + a * dt
+        q, w = q + w * dt + 0.5 * chase * dt * dt, w + chase * dt
+        moved = max(moved, float(np.linalg.norm(p)))
+    assert moved > 0.01
+
+
+def test_a_velocity_commanded_ego_behind_a_jacobian_brakes_at_full_speed():
+    stack = SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": velocity_jacobian()},
+        bounds=Bounds(1.0, 2.0, 10.0, 0.0, 50.0),
+        dt=0.1,
+        partner_motion=PartnerMotionBound(0.0),
+    )
+    states = {"ego": snapshot([0, 0], [1.0, 0.0]), "p": snapshot([0.7, 0.0], [0, 0])}
+    np.testing.assert_allclose(stack.step(np.array([1.0, 0.0]), states).action, [0.8, 0.0], atol=1e-12)
 
 
 def test_a_redundant_arm_brakes_through_its_jacobian():

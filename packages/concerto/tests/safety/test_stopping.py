@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from concerto.safety.stopping import PartnerMotionBound, plan_clearance, stopping_distance
+from concerto.safety.stopping import EgoBrakes, PartnerMotionBound, WorstMotions, plan_clearance, stopping_distance
 
 INF = math.inf
 
@@ -51,14 +51,12 @@ def sampled_clearance(plan, partners, n=4001):
     return smallest
 
 
-def certificate(p, v, a, dt, partners, capacity, *, velocity_command=False):
+def certificate(p, v, a, dt, partners, capacity, *, is_immediate=False):
     dim = len(p)
-    return plan_clearance(
-        p, v, a, dt,
-        np.array([q[0] for q in partners]).reshape(-1, dim), np.array([q[1] for q in partners]).reshape(-1, dim),
-        np.array([q[2] for q in partners], dtype=float), np.array([q[3] for q in partners], dtype=float),
-        np.array([q[4] for q in partners], dtype=float), np.eye(dim), np.zeros(dim), capacity, 1e9, velocity_command,
-    )  # fmt: skip
+    brakes = EgoBrakes(np.eye(dim), np.zeros(dim), np.zeros((dim, dim)), capacity, 1e9, is_immediate)
+    positions, velocities = (np.array([q[k] for q in partners]).reshape(-1, dim) for k in (0, 1))
+    distances, accelerations, speeds = (np.array([q[k] for q in partners], dtype=float) for k in (2, 3, 4))
+    return plan_clearance(p, v, a, dt, brakes, WorstMotions(positions, velocities, distances, accelerations, speeds))
 
 
 def random_case(seed):
@@ -138,12 +136,12 @@ def test_head_on_clearance_to_a_standing_partner_is_gap_minus_stopping_distance(
     assert clearance == pytest.approx(3.0 - 0.5 - 1.5 * 0.05 - 1.5**2 / 2, abs=6e-4)
 
 
-def test_velocity_command_plan_is_one_straight_step():
+def test_immediate_velocity_plan_is_one_straight_step():
     partners = [(np.array([0.5, 0.0]), np.zeros(2), 0.2, INF, 1.0)]
     dt = 0.1
-    forward = certificate(np.zeros(2), np.zeros(2), np.array([10.0, 0.0]), dt, partners, 10.0, velocity_command=True)
+    forward = certificate(np.zeros(2), np.zeros(2), np.array([10.0, 0.0]), dt, partners, 10.0, is_immediate=True)
     assert forward == pytest.approx(0.5 - 0.1 - 0.2 - 0.1, abs=1e-12)
-    away = certificate(np.zeros(2), np.zeros(2), np.array([-10.0, 0.0]), dt, partners, 10.0, velocity_command=True)
+    away = certificate(np.zeros(2), np.zeros(2), np.array([-10.0, 0.0]), dt, partners, 10.0, is_immediate=True)
     assert away == pytest.approx(0.3, abs=1e-12)
 
 

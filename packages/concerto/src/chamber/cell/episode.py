@@ -173,7 +173,7 @@ def _stack(cell: Cell) -> SafetyStack:
 
     return SafetyStack(
         ego_uid=EGO,
-        control_models={uid: VelocityCommandControlModel(uid, 2, DT) for uid in (EGO, PARTNER)},
+        control_models={uid: VelocityCommandControlModel(uid, 2, DT, is_immediate=True) for uid in (EGO, PARTNER)},
         bounds=Bounds(
             action_linf_component=VELOCITY_BOUND,
             cartesian_accel_capacity=VELOCITY_BOUND / DT,

@@ -146,7 +146,7 @@ class Team:
                     f"snapshots must have the {model.position_dim} dimensions of the control model of {model.uid!r}, "
                     f"got {dim}"
                 )
-            jacobians[k, :, : model.action_dim], drifts[k] = _affine_map(model, state)
+            jacobians[k, :, : model.action_dim], drifts[k] = affine_map(model, state)
         if all(type(model) is DoubleIntegratorControlModel for model in self._deciding_models):
             self._identity_maps = jacobians, drifts
         return jacobians, drifts
@@ -180,7 +180,7 @@ def _has_fixed_capacity(model: AgentControlModel | float) -> bool:
     return isinstance(model, (int, float, DoubleIntegratorControlModel, VelocityCommandControlModel))
 
 
-def _affine_map(model: AgentControlModel, state: AgentSnapshot) -> tuple[FloatArray, FloatArray]:
+def affine_map(model: AgentControlModel, state: AgentSnapshot) -> tuple[FloatArray, FloatArray]:
     """Give J and a0 of ``a = J u + a0``: the model's own, or column by column."""
     if isinstance(model, _AffineModel):
         return model.affine(state)
@@ -236,7 +236,7 @@ def _shape_error(
 ) -> ValueError:
     """Give the error that names the first vector that does not fit."""
     expected = np.shape(states[0].position)
-    for name, vector in _named_vectors(uids, states, forecasts):
+    for name, vector in named_vectors(uids, states, forecasts):
         if np.shape(vector) != expected or expected not in ((2,), (3,)):
             return ValueError(
                 f"{name} must have shape (2,) or (3,), the same for all, got {np.shape(vector)} "
@@ -245,7 +245,7 @@ def _shape_error(
     return ValueError("positions, velocities and radii must be real numbers")
 
 
-def _named_vectors(
+def named_vectors(
     uids: Sequence[str], states: Sequence[AgentSnapshot], forecasts: Sequence[AgentSnapshot]
 ) -> Iterator[tuple[str, FloatArray]]:
     for uid, state in zip(uids, states, strict=True):
@@ -354,7 +354,7 @@ def bad_number_error(
     maps: tuple[FloatArray, FloatArray],
 ) -> ValueError:
     """Give the error that names the first number that is not finite, or the first negative radius."""
-    for name, vector in _named_vectors(team.uids, states, forecasts):
+    for name, vector in named_vectors(team.uids, states, forecasts):
         if not np.isfinite(vector).all():
             return ValueError(f"{name} must be finite, got {vector}")
     for uid, state in zip(team.uids, states, strict=True):

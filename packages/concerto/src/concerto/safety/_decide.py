@@ -24,9 +24,9 @@ from concerto.safety._active_set import project_onto_rows
 from concerto.safety._barrier import pair_barrier
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import FloatArray
-from concerto.safety.stopping import braking_limit_along, plan_clearance
+from concerto.safety.stopping import EgoBrakes, WorstMotions, braking_limit_along, plan_clearance
 
-__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "all_finite", "decide", "is_state", "update_slacks"]
+__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "decide", "is_state", "update_slacks"]
 
 PASS_THROUGH, QP, BRAKING, FALLBACK = 0, 1, 2, 3
 
@@ -35,23 +35,18 @@ _MIX_HALVINGS = 5
 
 
 @njit(cache=True)
-def all_finite(values: FloatArray) -> bool:
+def _all_finite(values: FloatArray) -> bool:
     """Whether no value is NaN or infinite."""
     return bool(np.all(np.isfinite(values)))
 
 
 @njit(cache=True)
-def is_state(
-    nominal: FloatArray,
-    positions: FloatArray,
-    velocities: FloatArray,
-    radii: FloatArray,
-) -> bool:
+def is_state(nominal: FloatArray, packed: FloatArray, radii: FloatArray) -> bool:
     """Whether all values are finite and no radius is negative."""
     for radius in radii:
         if not 0.0 <= radius < math.inf:
             return False
-    return all_finite(nominal) and all_finite(positions) and all_finite(velocities)
+    return _all_finite(nominal) and _all_finite(packed)
 
 
 @njit(cache=True, error_model="numpy")
@@ -106,21 +101,17 @@ def decide(
     positions: FloatArray,
     velocities: FloatArray,
     radii: FloatArray,
-    capacity: float,
-    alphas: FloatArray,
-    jacobian: FloatArray,
-    drift: FloatArray,
-    action_from_accel: FloatArray,
-    action_offset: FloatArray,
     forecast: FloatArray,
-    slacks: FloatArray,
-    gamma: float,
-    action_limit: float,
-    dt: float,
     max_accelerations: FloatArray,
     max_speeds: FloatArray,
+    alphas: FloatArray,
+    slacks: FloatArray,
+    jacobian: FloatArray,
+    drift: FloatArray,
+    brakes: EgoBrakes,
+    gamma: float,
     tau_brake: float,
-    velocity_command: bool,
+    dt: float,
     action: FloatArray,
     filtered: FloatArray,
     barriers: FloatArray,
@@ -132,21 +123,17 @@ def decide(
         positions: ego first, then the n partners, m, shape ``(n + 1, d)``.
         velocities: the same order, m/s, shape ``(n + 1, d)``.
         radii: the same order, m, shape ``(n + 1,)``.
-        capacity: largest Cartesian acceleration of the ego, m/s^2.
-        alphas: braking of each pair that the barrier counts on, m/s^2, shape ``(n,)``.
-        jacobian: ego acceleration per unit action, shape ``(d, m)``.
-        drift: ego acceleration at zero action, shape ``(d,)``.
-        action_from_accel: action per unit acceleration, shape ``(m, d)``.
-        action_offset: action of zero acceleration, shape ``(m,)``.
         forecast: velocities of the partners one control period ahead, m/s, shape ``(n, d)``.
-        slacks: lambda per partner, m/s^2, shape ``(n,)``.
-        gamma: rate of the barrier, 1/s.
-        action_limit: largest absolute value of an action component.
-        dt: control period, s.
         max_accelerations: declared bounds of the partners, m/s^2, shape ``(n,)``.
         max_speeds: declared bounds of the partners, m/s, shape ``(n,)``.
+        alphas: braking of each pair that the barrier counts on, m/s^2, shape ``(n,)``.
+        slacks: lambda per partner, m/s^2, shape ``(n,)``.
+        jacobian: ego acceleration per unit action, shape ``(d, m)``.
+        drift: ego acceleration at zero action, shape ``(d,)``.
+        brakes: of the ego.
+        gamma: rate of the barrier, 1/s.
         tau_brake: time to collision below which the ego brakes, s.
-        velocity_command: see `plan_clearance`.
+        dt: control period, s.
         action: output, the action to apply, shape ``(m,)``.
         filtered: output, the candidate before any braking, shape ``(m,)``.
         barriers: output, barrier values, m/s, shape ``(n,)``.
@@ -155,64 +142,46 @@ def decide(
         The source code of the action and the clearance of its stopping plan, m.
     """
     n, dim = forecast.shape
-    n_actions = nominal.shape[0]
-    rows = np.zeros((n, n_actions))
+    position, velocity = positions[0], velocities[0]
+    rows = np.zeros((n, nominal.shape[0]))
     right = np.empty(n)
-    distances = np.empty(n)
+    distances = radii[0] + radii[1:]
     normal = np.empty(dim)
     for i in range(n):
-        distances[i] = radii[0] + radii[i + 1]
         barriers[i], right[i] = pair_barrier(
-            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, slacks[i],
-            normal,
-        )  # fmt: skip
+            position, velocity, positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, slacks[i], normal
+        )
         for k in range(dim):
             right[i] += normal[k] * (drift[k] - (forecast[i, k] - velocities[i + 1, k]) / dt)
-            for column in range(n_actions):
+            for column in range(nominal.shape[0]):
                 rows[i, column] -= normal[k] * jacobian[k, column]
 
-    brake = _braking_action(
-        velocities[0], action_from_accel, action_offset, capacity, action_limit, dt, velocity_command
-    )
-    if all_finite(rows) and all_finite(right):
-        source = _filter(nominal, rows, right, action_limit, filtered)
-    else:
-        source = FALLBACK
-        filtered[:] = brake
-    if not all_finite(filtered):
+    brake = _braking_action(velocity, brakes, dt)
+    source = FALLBACK
+    filtered[:] = brake
+    if _all_finite(rows) and _all_finite(right):
+        source = _filter(nominal, rows, right, brakes.action_limit, filtered)
+    if not _all_finite(filtered):
         filtered[:] = brake
 
-    partners_p = positions[1:]
-    partners_v = velocities[1:]
+    partners = WorstMotions(positions[1:], velocities[1:], distances, max_accelerations, max_speeds)
     action[:] = filtered
     accel = _acceleration(jacobian, action, drift)
-    clearance = -math.inf
+    share = 0.0  # of the candidate in the mix with braking
     if not _drives_into_somebody(positions, velocities, accel, distances, tau_brake, dt):
-        clearance = plan_clearance(
-            positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations, max_speeds,
-            action_from_accel, action_offset, capacity, action_limit, velocity_command,
-        )  # fmt: skip
+        clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
         if clearance >= 0.0:
             return source, clearance
-        share, step = 0.0, 1.0
+        step = 1.0
         for _ in range(_MIX_HALVINGS):
             step *= 0.5
             action[:] = brake + (share + step) * (filtered - brake)
             accel = _acceleration(jacobian, action, drift)
-            clearance = plan_clearance(
-                positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations,
-                max_speeds, action_from_accel, action_offset, capacity, action_limit, velocity_command,
-            )  # fmt: skip
-            if clearance >= 0.0:
+            if plan_clearance(position, velocity, accel, dt, brakes, partners) >= 0.0:
                 share += step
-        action[:] = brake + share * (filtered - brake)
-    else:
-        action[:] = brake
+    action[:] = brake + share * (filtered - brake)
     accel = _acceleration(jacobian, action, drift)
-    clearance = plan_clearance(
-        positions[0], velocities[0], accel, dt, partners_p, partners_v, distances, max_accelerations, max_speeds,
-        action_from_accel, action_offset, capacity, action_limit, velocity_command,
-    )  # fmt: skip
+    clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
     return (FALLBACK if source == FALLBACK else BRAKING), clearance
 
 
@@ -278,40 +247,27 @@ def _push(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit
 
 
 @njit(cache=True, error_model="numpy")
-def _braking_action(
-    velocity: FloatArray,
-    action_from_accel: FloatArray,
-    action_offset: FloatArray,
-    capacity: float,
-    action_limit: float,
-    dt: float,
-    velocity_command: bool,
-) -> FloatArray:
+def _braking_action(velocity: FloatArray, brakes: EgoBrakes, dt: float) -> FloatArray:
     """Give the action that brakes along -v at the limit, and no harder than to rest within the step."""
-    n_actions, dim = action_from_accel.shape
+    n_actions, dim = brakes.action_from_accel.shape
     action = np.zeros(n_actions)
-    if velocity_command:
+    if brakes.is_immediate:
         return action
-    largest = 0.0
-    for k in range(dim):
-        largest = max(largest, abs(velocity[k]))
+    largest = np.max(np.abs(velocity))
     direction = np.zeros(dim)
     deceleration = 0.0
     if largest > 0.0:
-        squares = 0.0
-        for k in range(dim):  # scaled first: the square of a huge or tiny speed has no float64
-            direction[k] = velocity[k] / largest
-            squares += direction[k] * direction[k]
-        norm = math.sqrt(squares)
-        for k in range(dim):
-            direction[k] /= norm
-        limit = braking_limit_along(direction, action_from_accel, action_offset, capacity, action_limit)
-        deceleration = min(limit, largest * norm / dt)
+        direction[:] = velocity / largest  # scaled first: the square of a huge or tiny speed has no float64
+        norm = math.sqrt(np.sum(direction * direction))
+        direction /= norm
+        speed = largest * norm
+        deceleration = min(braking_limit_along(direction, speed, brakes), speed / dt)
     for a in range(n_actions):
-        action[a] = action_offset[a]
+        action[a] = brakes.offset_at_rest[a]
         for k in range(dim):
-            action[a] -= deceleration * action_from_accel[a, k] * direction[k]
-        action[a] = min(max(action[a], -action_limit), action_limit)
+            action[a] += brakes.offset_from_velocity[a, k] * velocity[k]
+            action[a] -= brakes.action_from_accel[a, k] * direction[k] * deceleration
+        action[a] = min(max(action[a], -brakes.action_limit), brakes.action_limit)
     return action
 
 

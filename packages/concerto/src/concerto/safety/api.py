@@ -260,15 +260,17 @@ class DoubleIntegratorControlModel:
 
 @dataclass(frozen=True)
 class VelocityCommandControlModel:
-    """A robot whose action is a Cartesian velocity that it reaches within one step: ``a = (u - v)/dt``.
+    """A robot whose action is a Cartesian velocity that it reaches within one control step: ``a = (u - v)/dt``.
 
     Attributes:
         uid: the robot.
         action_dim: number of components of an action and of Cartesian dimensions.
         dt: length of a control step, s, > 0.
-        max_cartesian_accel_value: capacity, m/s^2, > 0; None for ``action_linf_component / dt``, the change
-            of velocity that is available in every direction to a robot that closes in at any admissible
-            speed.
+        max_cartesian_accel_value: capacity, m/s^2, > 0; None for ``action_linf_component / dt``, the change of
+            velocity that is available in every direction to a robot that closes in at any admissible speed.
+        is_immediate: the robot moves at the commanded velocity from the start of the step, as in simulators that set
+            velocities; otherwise it gets there with constant acceleration over the step. `SafetyStack` certifies the
+            motion that is named here.
 
     Raises:
         ValueError: ``dt`` or the capacity is not finite and > 0.
@@ -278,6 +280,7 @@ class VelocityCommandControlModel:
     action_dim: int
     dt: float
     max_cartesian_accel_value: float | None = None
+    is_immediate: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.dt) and self.dt > 0.0):

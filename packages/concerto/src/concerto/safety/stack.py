@@ -32,21 +32,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 
-from concerto.safety._decide import (
-    BRAKING,
-    FALLBACK,
-    PASS_THROUGH,
-    QP,
-    all_finite,
-    decide,
-    is_state,
-    update_slacks,
-)
+from concerto.safety._assembly import affine_map, named_vectors, pack_states
+from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, is_state, update_slacks
 from concerto.safety.api import (
     DEFAULT_EPSILON,
     DEFAULT_ETA,
@@ -61,7 +53,7 @@ from concerto.safety.api import (
     VelocityCommandControlModel,
     canonical_pair_key,
 )
-from concerto.safety.stopping import PartnerMotionBound
+from concerto.safety.stopping import EgoBrakes, PartnerMotionBound
 
 __all__ = ["SafetySource", "SafetyStack", "StackStep"]
 
@@ -140,8 +132,12 @@ class SafetyStack:
     """The safety layer of one ego beside any number of partners.
 
     The guarantee, for an ego that moves as its control model says: if the ego could stop at the first step, every
-    partner stays within its `PartnerMotionBound`, and the returned actions are applied, then the ego is at rest in
-    every contact. It does not depend on the slack, the forecasts, ``cbf_gamma`` or ``tau_brake``.
+    partner stays within its `PartnerMotionBound`, and the returned actions are applied in full, then the ego is at rest
+    in every contact. It does not depend on the slack, the forecasts, ``cbf_gamma`` or ``tau_brake``.
+
+    "As its control model says" means: the acceleration of the action holds for the whole control period (a
+    `VelocityCommandControlModel` may instead move at its command at once), and an offset of the map, if any, is linear
+    in the velocity. An actuator, a wall or another layer that cuts an applied action short voids the guarantee.
 
     Args:
         ego_uid: the robot whose actions are decided.
@@ -219,7 +215,12 @@ class SafetyStack:
         self._lambda_safe = float(lambda_safe)
         self._n_warmup_steps = int(n_warmup_steps)
         self._tau_brake = float(tau_brake)
-        self._velocity_command = isinstance(self._model, VelocityCommandControlModel)
+        self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
+        if type(self._model) is DoubleIntegratorControlModel:
+            identity, zeros = np.eye(self._model.action_dim), np.zeros((self._model.action_dim,) * 2)
+            brakes = EgoBrakes(identity, zeros[0], zeros, self._capacity, self._action_limit, is_immediate=False)
+            self._fixed_maps = identity, zeros[0], brakes
+        self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
         self.reset()
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -264,21 +265,22 @@ class SafetyStack:
         started = time.perf_counter()
         nominal = np.array(nominal_action, dtype=np.float64)
         partners = self._partners_of(agent_states)
-        positions, velocities, radii = self._pack(agent_states, partners)
-        self._check(nominal, positions, velocities, radii, partners)
-        forecast = self._forecast(partner_predicted_states, partners, positions, velocities)
-        ego = agent_states[self.ego_uid]
-        jacobian, drift, action_from_accel, action_offset = self._affine_maps(ego)
+        uids = (self.ego_uid, *partners)
+        states = [agent_states[uid] for uid in uids]
+        predicted = self._forecasts_of(partner_predicted_states, partners)
+        packed, radii = pack_states(uids, states, predicted)
+        self._check(nominal, packed, radii, uids, states, predicted)
+        n = len(uids)
+        positions, velocities = packed[:n], packed[n : 2 * n]
+        forecast = self._forecast(packed, n, is_given=bool(predicted))
+        jacobian, drift, brakes = self._ego_maps(states[0])
 
         self._meet(partners, partner_id)
         loss = self._update_slack(positions, velocities, radii)
-        action, filtered = np.empty_like(nominal), np.empty_like(nominal)
-        barriers = np.empty(len(partners))
+        action, filtered, barriers = np.empty_like(nominal), np.empty_like(nominal), np.empty(n - 1)
         code, margin = decide(
-            nominal, positions, velocities, radii, self._capacity, self._alphas, jacobian, drift,
-            action_from_accel, action_offset, forecast[1], self._slacks, self._gamma, self._action_limit, self.dt,
-            self._max_accelerations, self._max_speeds, self._tau_brake, self._velocity_command, action, filtered,
-            barriers,
+            nominal, positions, velocities, radii, forecast[1], self._max_accelerations, self._max_speeds, self._alphas,
+            self._slacks, jacobian, drift, brakes, self._gamma, self._tau_brake, self.dt, action, filtered, barriers,
         )  # fmt: skip
         self._last_forecast = forecast
         return StackStep(
@@ -307,93 +309,71 @@ class SafetyStack:
             raise KeyError(f"agent_states must hold the ego {self.ego_uid!r}, got {sorted(agent_states)}")
         return tuple(sorted(uid for uid in agent_states if uid != self.ego_uid))
 
-    def _pack(
-        self, agent_states: Mapping[str, AgentSnapshot], partners: tuple[str, ...]
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Give positions, velocities and radii as arrays, the ego first."""
-        n, dim = len(partners) + 1, self._model.position_dim
-        positions, velocities, radii = np.empty((n, dim)), np.empty((n, dim)), np.empty(n)
-        for row, uid in enumerate((self.ego_uid, *partners)):
-            snapshot = agent_states[uid]
-            for name, target, value in (
-                ("position", positions, snapshot.position),
-                ("velocity", velocities, snapshot.velocity),
-            ):
-                if value.shape != (dim,):
-                    raise ValueError(f"{name} of {uid!r} must have shape ({dim},), got {value.shape}")
-                target[row] = value
-            radii[row] = snapshot.radius
-        return positions, velocities, radii
-
-    def _forecast(
-        self,
-        predicted: Mapping[str, AgentSnapshot] | None,
-        partners: tuple[str, ...],
-        positions: FloatArray,
-        velocities: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Give positions and velocities of the partners one control period ahead, shape ``(n, d)`` each."""
-        later_velocities = velocities[1:].copy()
+    def _forecasts_of(
+        self, predicted: Mapping[str, AgentSnapshot] | None, partners: tuple[str, ...]
+    ) -> list[AgentSnapshot]:
         if predicted is None:
-            with np.errstate(over="ignore"):
-                return positions[1:] + self.dt * later_velocities, later_velocities
-        later_positions = np.empty_like(later_velocities)
-        for row, uid in enumerate(partners):
+            return []
+        for uid in partners:
             if uid not in predicted:
                 raise KeyError(f"partner_predicted_states must hold {uid!r}, got {sorted(predicted)}")
-            forecast = predicted[uid]
-            shape = later_velocities[row].shape
-            for name, target, value in (
-                ("position", later_positions, forecast.position),
-                ("velocity", later_velocities, forecast.velocity),
-            ):
-                if value.shape != shape:
-                    raise ValueError(f"predicted {name} of {uid!r} must have shape {shape}, got {value.shape}")
-                if not all_finite(value):
-                    raise ValueError(f"predicted {name} of {uid!r} must be finite, got {value.tolist()}")
-                target[row] = value
-        return later_positions, later_velocities
+        return [predicted[uid] for uid in partners]
 
     def _check(
         self,
         nominal: FloatArray,
-        positions: FloatArray,
-        velocities: FloatArray,
+        packed: FloatArray,
         radii: FloatArray,
-        partners: tuple[str, ...],
+        uids: tuple[str, ...],
+        states: list[AgentSnapshot],
+        predicted: list[AgentSnapshot],
     ) -> None:
         """Refuse what is not a state of the world, naming the field; one compiled pass when all is well."""
         if nominal.shape != (self._model.action_dim,):
             raise ValueError(f"nominal_action must have shape ({self._model.action_dim},), got {nominal.shape}")
-        if is_state(nominal, positions, velocities, radii):
+        if packed.shape[1] != self._model.position_dim:
+            raise ValueError(
+                f"snapshots must have the {self._model.position_dim} dimensions of the control model, "
+                f"got {packed.shape[1]}"
+            )
+        if is_state(nominal, packed, radii):
             return
-        if not all_finite(nominal):
-            raise ValueError(f"nominal_action must be finite, got {nominal.tolist()}")
-        for row, uid in enumerate((self.ego_uid, *partners)):
-            for name, values in (("position", positions), ("velocity", velocities)):
-                if not all_finite(values[row]):
-                    raise ValueError(f"{name} of {uid!r} must be finite, got {values[row].tolist()}")
-            if not (math.isfinite(radii[row]) and radii[row] >= 0.0):
-                raise ValueError(f"radius of {uid!r} must be finite and >= 0, got {radii[row]}")
+        for name, values in (("nominal_action", nominal), *named_vectors(uids, states, predicted)):
+            if not np.isfinite(values).all():
+                raise ValueError(f"{name} must be finite, got {np.asarray(values).tolist()}")
+        for uid, radius in zip(uids, radii.tolist(), strict=True):
+            if not 0.0 <= radius < math.inf:
+                raise ValueError(f"radius of {uid!r} must be finite and >= 0, got {radius}")
 
-    def _affine_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Give J, a0 of ``a = J u + a0``, and the matrix and offset of its inverse."""
+    def _forecast(self, packed: FloatArray, n: int, *, is_given: bool) -> tuple[FloatArray, FloatArray]:
+        """Give positions and velocities of the partners one control period ahead, shape ``(n, d)`` each."""
+        if is_given:
+            later = packed[2 * n :]
+            return later[: n - 1], later[n - 1 :]
+        velocities = packed[n + 1 : 2 * n]
+        with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
+            return packed[1:n] + self.dt * velocities, velocities
+
+    def _ego_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
+        """Give J and a0 of ``a = J u + a0``, and what they leave for braking."""
+        if self._fixed_maps is not None:
+            return self._fixed_maps
         model = self._model
         dim = model.position_dim
-        if type(model) is DoubleIntegratorControlModel:
-            identity = np.eye(dim)
-            zero = np.zeros(dim)
-            return identity, zero, identity, zero
-        if isinstance(model, VelocityCommandControlModel):
-            identity = np.eye(dim)
-            velocity = np.array(ego.velocity, dtype=np.float64)
-            with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
-                return identity / model.dt, -velocity / model.dt, identity * model.dt, velocity
-        drift = model.action_to_cartesian_accel(ego, np.zeros(model.action_dim))
-        columns = [model.action_to_cartesian_accel(ego, unit) - drift for unit in np.eye(model.action_dim)]
-        offset = model.cartesian_accel_to_action(ego, np.zeros(dim))
-        inverse = [model.cartesian_accel_to_action(ego, unit) - offset for unit in np.eye(dim)]
-        return np.stack(columns, axis=1), drift, np.stack(inverse, axis=1), offset
+        identity = np.eye(dim)
+        with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
+            jacobian, drift = affine_map(model, ego)
+        drifts = [affine_map(model, replace(ego, velocity=velocity))[1] for velocity in (np.zeros(dim), *identity)]
+        drift_from_velocity = np.stack([moving - drifts[0] for moving in drifts[1:]], axis=1)
+        zero_action = model.cartesian_accel_to_action(ego, np.zeros(dim))
+        columns = [model.cartesian_accel_to_action(ego, unit) - zero_action for unit in identity]
+        inverse = np.stack(columns, axis=1)
+        # A damped inverse misses its target by a share e; one Newton-Schulz step leaves e^2, so that the ego comes to
+        # rest and not only nearly so.
+        inverse = inverse @ (2.0 * identity - jacobian @ inverse)
+        offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
+        brakes = EgoBrakes(inverse, *offsets, self._capacity, self._action_limit, self._is_immediate)
+        return np.ascontiguousarray(jacobian), drift, brakes
 
     def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:
         """Start or restart the slack when partners are new, and fix what is declared of them."""

@@ -26,12 +26,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["PartnerMotionBound", "braking_limit_along", "plan_clearance", "stopping_distance"]
+__all__ = [
+    "EgoBrakes",
+    "PartnerMotionBound",
+    "WorstMotions",
+    "braking_limit_along",
+    "plan_clearance",
+    "stopping_distance",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -64,6 +72,47 @@ class PartnerMotionBound:
                 raise ValueError(f"{name} must be >= 0, got {value}")
         if math.isinf(self.max_acceleration) and math.isinf(self.max_speed):
             raise ValueError("max_acceleration and max_speed are both infinite: declare at least one")
+
+
+class EgoBrakes(NamedTuple):
+    """What the ego can do to come to rest.
+
+    Its action of the acceleration a at the velocity v is ``action_from_accel @ a + offset_at_rest +
+    offset_from_velocity @ v``; the offset is the action of zero acceleration (drag, velocity commands, gravity).
+
+    Attributes:
+        action_from_accel: shape ``(m, d)``.
+        offset_at_rest: shape ``(m,)``.
+        offset_from_velocity: shape ``(m, d)``.
+        capacity: largest Cartesian acceleration, m/s^2.
+        action_limit: largest absolute value of an action component.
+        is_immediate: the ego moves at its commanded velocity at once and stops within one step.
+    """
+
+    action_from_accel: FloatArray
+    offset_at_rest: FloatArray
+    offset_from_velocity: FloatArray
+    capacity: float
+    action_limit: float
+    is_immediate: bool
+
+
+class WorstMotions(NamedTuple):
+    """Where n partners are and the worst they are declared to be capable of.
+
+    Attributes:
+        positions: m, shape ``(n, d)``.
+        velocities: m/s, shape ``(n, d)``.
+        safety_distances: sums of the radii of ego and partner, m, shape ``(n,)``.
+        max_accelerations: m/s^2, may be ``inf``, shape ``(n,)``.
+        max_speeds: m/s, may be ``inf``, shape ``(n,)``.
+    """
+
+    positions: FloatArray
+    velocities: FloatArray
+    safety_distances: FloatArray
+    max_accelerations: FloatArray
+    max_speeds: FloatArray
 
 
 def stopping_distance(speed: float, *, braking_limit: float, dt: float) -> float:
@@ -114,21 +163,28 @@ def _smallest_chord_clearance(q0: FloatArray, q1: FloatArray, r0: float, r1: flo
 
 
 @njit(cache=True, error_model="numpy")
-def braking_limit_along(
-    direction: FloatArray,
-    action_from_accel: FloatArray,
-    action_offset: FloatArray,
-    capacity: float,
-    action_limit: float,
-) -> float:
-    """Largest deceleration against ``direction`` (unit vector) that capacity and action box allow, m/s^2."""
-    limit = capacity
-    for k in range(action_from_accel.shape[0]):
+def braking_limit_along(direction: FloatArray, speed: float, brakes: EgoBrakes) -> float:
+    """Largest deceleration against the velocity ``v = speed * direction`` that is available all the way to rest, m/s^2.
+
+    The action of braking must stay in the box. Its offset is linear in the velocity, so the limit on the way lies
+    between those at v and at rest.
+
+    Args:
+        direction: unit vector, shape ``(d,)``.
+        speed: m/s.
+        brakes: of the ego.
+    """
+    limit = brakes.capacity
+    for k in range(brakes.offset_at_rest.shape[0]):
         gain = 0.0
+        moving_offset = brakes.offset_at_rest[k]
         for j in range(direction.shape[0]):
-            gain += action_from_accel[k, j] * direction[j]
+            gain += brakes.action_from_accel[k, j] * direction[j]
+            moving_offset += brakes.offset_from_velocity[k, j] * direction[j] * speed
         if abs(gain) > 1e-12:
-            limit = min(limit, (action_limit - abs(action_offset[k])) / abs(gain))
+            sign = 1.0 if gain > 0.0 else -1.0
+            room = brakes.action_limit + min(sign * brakes.offset_at_rest[k], sign * moving_offset)
+            limit = min(limit, room / abs(gain))
     return max(limit, 0.0)
 
 
@@ -139,17 +195,13 @@ def _segment_clearance(
     acceleration: FloatArray,
     start: float,
     duration: float,
-    partners_p: FloatArray,
-    partners_v: FloatArray,
-    distances: FloatArray,
-    max_accels: FloatArray,
-    max_speeds: FloatArray,
+    partners: WorstMotions,
     worst: float,
 ) -> float:
     """Smaller of ``worst`` and the clearance on one segment of constant acceleration that begins at ``start``."""
     dim = position.shape[0]
     accel_norm = math.sqrt(np.sum(acceleration * acceleration))
-    tolerance = max(_CHORD_TOLERANCE * np.min(distances), 1e-6)
+    tolerance = max(_CHORD_TOLERANCE * np.min(partners.safety_distances), 1e-6)
     wanted_pieces = duration * math.sqrt(accel_norm / (8.0 * tolerance))
     if not wanted_pieces < math.inf:
         return -math.inf  # beyond the range of float64: nothing can be certified
@@ -166,22 +218,21 @@ def _segment_clearance(
             ego1[k] = position[k] + velocity[k] * t + 0.5 * acceleration[k] * t * t
         t0 = start + (piece - 1) * h
         t1 = start + t
-        for i in range(partners_p.shape[0]):
+        for i in range(partners.positions.shape[0]):
+            distance = partners.safety_distances[i]
             clear = -math.inf
-            if max_accels[i] < math.inf:
+            if partners.max_accelerations[i] < math.inf:
                 for k in range(dim):
-                    q0[k] = ego0[k] - partners_p[i, k] - partners_v[i, k] * t0
-                    q1[k] = ego1[k] - partners_p[i, k] - partners_v[i, k] * t1
-                r0 = distances[i] + 0.5 * max_accels[i] * t0 * t0
-                r1 = distances[i] + 0.5 * max_accels[i] * t1 * t1
-                clear = _smallest_chord_clearance(q0, q1, r0, r1)
-            if max_speeds[i] < math.inf and clear < worst + deviation:
+                    q0[k] = ego0[k] - partners.positions[i, k] - partners.velocities[i, k] * t0
+                    q1[k] = ego1[k] - partners.positions[i, k] - partners.velocities[i, k] * t1
+                half = 0.5 * partners.max_accelerations[i]
+                clear = _smallest_chord_clearance(q0, q1, distance + half * t0 * t0, distance + half * t1 * t1)
+            if partners.max_speeds[i] < math.inf and clear < worst + deviation:
                 for k in range(dim):
-                    q0[k] = ego0[k] - partners_p[i, k]
-                    q1[k] = ego1[k] - partners_p[i, k]
-                r0 = distances[i] + max_speeds[i] * t0
-                r1 = distances[i] + max_speeds[i] * t1
-                clear = max(clear, _smallest_chord_clearance(q0, q1, r0, r1))
+                    q0[k] = ego0[k] - partners.positions[i, k]
+                    q1[k] = ego1[k] - partners.positions[i, k]
+                speed = partners.max_speeds[i]
+                clear = max(clear, _smallest_chord_clearance(q0, q1, distance + speed * t0, distance + speed * t1))
             if math.isnan(clear):
                 return -math.inf
             worst = min(worst, clear - deviation)
@@ -195,74 +246,46 @@ def plan_clearance(
     velocity: FloatArray,
     acceleration: FloatArray,
     dt: float,
-    partner_positions: FloatArray,
-    partner_velocities: FloatArray,
-    safety_distances: FloatArray,
-    partner_max_accelerations: FloatArray,
-    partner_max_speeds: FloatArray,
-    action_from_accel: FloatArray,
-    action_offset: FloatArray,
-    capacity: float,
-    action_limit: float,
-    velocity_command: bool,
+    brakes: EgoBrakes,
+    partners: WorstMotions,
 ) -> float:
-    """Smallest clearance of the stopping plan of one ego action, m; a lower bound, negative means "not certified".
+    """Smallest clearance of the stopping plan of one ego action, m; a lower bound, negative: not certified.
 
     Args:
-        position: ego position ``(d,)``, m.
-        velocity: ego velocity ``(d,)``, m/s.
-        acceleration: ego acceleration under the action ``(d,)``, m/s^2, held for one control step.
+        position: ego position, m, shape ``(d,)``.
+        velocity: ego velocity, m/s, shape ``(d,)``.
+        acceleration: ego acceleration under the action, m/s^2, shape ``(d,)``; held for one control step, or, for an
+            ego that obeys velocities at once, the one that means the command ``velocity + acceleration * dt``.
         dt: control period, s.
-        partner_positions: ``(n, d)``, m.
-        partner_velocities: ``(n, d)``, m/s.
-        safety_distances: sums of radii ``(n,)``, m.
-        partner_max_accelerations: declared bounds ``(n,)``, m/s^2, may be ``inf``.
-        partner_max_speeds: declared bounds ``(n,)``, m/s, may be ``inf``.
-        action_from_accel: matrix ``(m, d)`` from acceleration to action of the ego's control model.
-        action_offset: action ``(m,)`` that gives zero acceleration.
-        capacity: largest Cartesian acceleration of the ego, m/s^2.
-        action_limit: largest absolute value of an action component.
-        velocity_command: the ego moves at its commanded velocity at once and stops within one step
-            (``velocity + acceleration * dt`` is the command).
+        brakes: of the ego.
+        partners: their worst declared motions.
 
     Returns:
         Clearance in m; ``inf`` without partners.
     """
     worst = math.inf
-    if partner_positions.shape[0] == 0:
+    if partners.positions.shape[0] == 0:
         return worst
-    dim = position.shape[0]
     next_velocity = velocity + acceleration * dt
-    if velocity_command:
-        rest = np.zeros(dim)
-        return _segment_clearance(
-            position, next_velocity, rest, 0.0, dt, partner_positions, partner_velocities, safety_distances,
-            partner_max_accelerations, partner_max_speeds, worst,
-        )  # fmt: skip
-    worst = _segment_clearance(
-        position, velocity, acceleration, 0.0, dt, partner_positions, partner_velocities, safety_distances,
-        partner_max_accelerations, partner_max_speeds, worst,
-    )  # fmt: skip
+    if brakes.is_immediate:
+        return _segment_clearance(position, next_velocity, np.zeros(position.shape[0]), 0.0, dt, partners, worst)
+    worst = _segment_clearance(position, velocity, acceleration, 0.0, dt, partners, worst)
     speed = math.sqrt(np.sum(next_velocity * next_velocity))
     if speed == 0.0:
         return worst
     direction = next_velocity / speed
-    limit = braking_limit_along(direction, action_from_accel, action_offset, capacity, action_limit)
+    limit = braking_limit_along(direction, speed, brakes)
     if limit <= 0.0:
         return -math.inf
     n_full, last_speed = _full_braking_steps(speed, limit, dt)
     next_position = position + velocity * dt + 0.5 * acceleration * dt * dt
     full_time = n_full * dt
     if n_full > 0:
-        worst = _segment_clearance(
-            next_position, next_velocity, -limit * direction, dt, full_time, partner_positions, partner_velocities,
-            safety_distances, partner_max_accelerations, partner_max_speeds, worst,
-        )  # fmt: skip
+        worst = _segment_clearance(next_position, next_velocity, -limit * direction, dt, full_time, partners, worst)
     if last_speed > 0.0:
         last_position = next_position + direction * (speed * full_time - 0.5 * limit * full_time * full_time)
+        last_velocity = last_speed * direction
         worst = _segment_clearance(
-            last_position, last_speed * direction, -(last_speed / dt) * direction, dt + full_time, dt,
-            partner_positions, partner_velocities, safety_distances, partner_max_accelerations, partner_max_speeds,
-            worst,
-        )  # fmt: skip
+            last_position, last_velocity, -last_velocity / dt, dt + full_time, dt, partners, worst
+        )
     return worst
