@@ -42,7 +42,8 @@ def compiled_decision(
     brakes = EgoBrakes(np.eye(2), np.zeros(2), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False)
     arguments = (
         nominal, positions, velocities, np.full(n + 1, 0.25), velocities[1:], np.ones(n), np.full(n, np.inf),
-        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, 5.0, 0.1, stack.dt, np.empty(2), np.empty(2), np.empty(n),
+        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, 5.0, 0.1, stack.dt, np.empty(2),
+        np.empty(2), np.empty(n),
     )  # fmt: skip
     return lambda _: decide(*arguments)
 

@@ -12,8 +12,13 @@ fingerprint() {
 }
 
 # Numba's cache notices a change of the module that holds a kernel, not of the modules that the kernel calls.
-newest=$(find packages/*/src -name '*.py' -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
-find packages/*/src \( -name '*.nbi' -o -name '*.nbc' \) ! -newer "$newest" -delete
+"$python" - <<'PY'
+import pathlib
+newest = max(path.stat().st_mtime for path in pathlib.Path("packages").glob("*/src/**/*.py"))
+for cached in pathlib.Path("packages").glob("*/src/**/*.nb[ic]"):
+    if cached.stat().st_mtime < newest:
+        cached.unlink()
+PY
 
 stamp=.venv/.fingerprint
 wanted=$(fingerprint | cksum)
