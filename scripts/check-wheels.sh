@@ -22,6 +22,6 @@ smoke() { # name, wheels to install, statements
 
 ripieno=$work/dist/ripieno-0.1.0-py3-none-any.whl
 smoke ripieno "$ripieno" 'import ripieno, ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor; assert ripieno.__version__ == "0.1.0"'
-smoke concerto "$ripieno $work/dist/ripieno_concerto-0.1.0-py3-none-any.whl" 'import concerto.safety, chamber, chamber.partners; assert concerto.__version__ == "0.1.0"'
+smoke concerto "$ripieno $work/dist/ripieno_concerto-0.1.0-py3-none-any.whl" 'import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners; assert concerto.__version__ == "0.1.0"'
 smoke phase "$ripieno $work/dist/ripieno_phase-0.1.0-py3-none-any.whl" 'import scpn_phase_orchestrator as p; assert p.__version__ == "0.1.0"'
 smoke inputlab "$ripieno $work/dist/ripieno_inputlab-0.1.0-py3-none-any.whl" 'import agentinputlab, workers; assert agentinputlab.__version__ == "0.1.0"'

@@ -25,7 +25,7 @@ def to_portable(value: object, *, depth: int = MAX_DEPTH) -> Any:
         InputError: a type that JSON cannot say, a key that is no string or holds a character above U+FFFF
             (its place in the order differs between languages), or more than ``depth`` levels.
 
-    Example:
+    Examples:
         >>> to_portable({"reward": 1.0, "margin_m": 0.25})
         {'reward': {'$float': '1.0'}, 'margin_m': 0.25}
     """
@@ -72,7 +72,7 @@ def from_portable(value: Any) -> Any:
     Raises:
         InputError: an unknown or malformed tag.
 
-    Example:
+    Examples:
         >>> from_portable({"reward": {"$float": "1.0"}, "margin_m": 0.25})
         {'reward': 1.0, 'margin_m': 0.25}
     """

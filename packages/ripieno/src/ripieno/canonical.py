@@ -118,7 +118,7 @@ def canonical_json(value: object) -> bytes:
     Raises:
         InputError: the value holds something that JSON cannot say; the message names the place.
 
-    Example:
+    Examples:
         >>> canonical_json({"b": "é", "a": [1, 2.0, True, None]}).decode()
         '{"a":[1,2.0,true,null],"b":"é"}'
     """
@@ -133,7 +133,7 @@ def canonical_json(value: object) -> bytes:
 def content_hash(value: object) -> str:
     """Give the lowercase hex SHA-256 of `canonical_json`.
 
-    Example:
+    Examples:
         >>> content_hash({"b": "é", "a": [1, 2.0, True, None]})
         '0177cc367861df7c11009c4b54fdd9948ba35efe620a08517e5efca753bc8baf'
     """

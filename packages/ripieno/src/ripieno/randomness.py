@@ -59,7 +59,7 @@ def derive_substream(name: str, *, root_seed: int = 0) -> Substream:
     Raises:
         ValueError: ``root_seed`` is negative.
 
-    Example:
+    Examples:
         >>> derive_substream("comm.fixed").default_rng().integers(0, 2**31 - 1)
         np.int64(113543518)
     """

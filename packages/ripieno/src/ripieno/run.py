@@ -79,7 +79,7 @@ class RunWriter:
     interrupted (Ctrl-C). All methods may be called from several threads, but only in the process that made
     the writer.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "run"
         >>> with RunWriter(folder, system="demo", kind="example", config={"steps": 1}) as run:

@@ -129,7 +129,7 @@ def iqm(values: ArrayLike) -> float:
     Raises:
         InputError: a value is not finite.
 
-    Example:
+    Examples:
         >>> iqm([0, 0, 0, 1, 1, 1, 1, 1, 1, 1])
         0.8333333333333334
     """
@@ -169,7 +169,7 @@ def cluster_bootstrap(
     Raises:
         InputError: ``n_resamples`` is not positive or a value is not finite; nothing has been drawn then.
 
-    Example:
+    Examples:
         >>> rng = np.random.default_rng(0)
         >>> ci = cluster_bootstrap({0: [1, 0, 1, 1], 1: [1, 1, 0, 1]}, n_resamples=1000, rng=rng)
         >>> ci.iqm, ci.mean, ci.mean_ci_low, ci.mean_ci_high
@@ -276,7 +276,7 @@ def wilson_interval(successes: int, trials: int, *, confidence: float = 0.95) ->
     Raises:
         InputError: a number is outside its range.
 
-    Example:
+    Examples:
         >>> low, high = wilson_interval(19, 20)
         >>> round(low, 4), round(high, 4)
         (0.7639, 0.9911)

@@ -144,7 +144,7 @@ def solve_qp_stub(*args: object, **kwargs: object) -> tuple[float, float]:
     Returns:
         The norm of the optimum, 0.2236068, and the elapsed wall time in seconds.
 
-    Example:
+    Examples:
         >>> round(solve_qp_stub()[0], 7)
         0.2236068
     """

@@ -41,7 +41,7 @@ def make_pair_keys(uids: Iterable[str]) -> list[tuple[str, str]]:
     Raises:
         ValueError: a uid occurs twice.
 
-    Example:
+    Examples:
         >>> make_pair_keys("cab")
         [('a', 'b'), ('a', 'c'), ('b', 'c')]
     """

@@ -69,7 +69,7 @@ class BatchedSafetyFilter:
     Raises:
         ValueError: the mode is not supported, or a number is out of range.
 
-    Example:
+    Examples:
         >>> filter = BatchedSafetyFilter()
         >>> result = filter.filter(
         ...     [[1.0, 0.0]], [[[0.0, 0.0], [1.0, 0.0]]], [[[1.0, 0.0], [0.0, 0.0]]], 0.25,

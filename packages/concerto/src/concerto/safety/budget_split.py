@@ -48,7 +48,7 @@ class ProportionalBudgetSplit:
         Raises:
             ValueError: a capacity is not finite and > 0.
 
-        Example:
+        Examples:
             >>> ProportionalBudgetSplit().split(3.0, 1.0)
             (0.75, 0.25)
         """

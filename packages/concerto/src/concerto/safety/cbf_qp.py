@@ -64,7 +64,7 @@ def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: fl
         snap_j: the other one.
         alpha_pair: braking of both along their line of centres, m/s^2.
 
-    Example:
+    Examples:
         >>> a = AgentSnapshot(np.array([0.0, 0.0]), np.array([1.0, 0.0]), 0.25)
         >>> b = AgentSnapshot(np.array([2.0, 0.0]), np.array([0.0, 0.0]), 0.25)
         >>> round(pair_h_value(a, b, alpha_pair=4.0), 8)

@@ -6,7 +6,7 @@ time-to-collision braking, and on top of all of them the stopping certificate (`
 makes safety a property of the answer and not of the tuning: whatever the slack, the forecast and the projection say,
 no action is applied after which the ego could not stop before the worst declared motion of every partner.
 
-Example:
+Examples:
     An ego that wants to drive on towards a standing partner is slowed down.
 
     >>> import numpy as np

@@ -127,7 +127,7 @@ def stopping_distance(speed: float, *, braking_limit: float, dt: float) -> float
         braking_limit: largest deceleration, m/s^2.
         dt: control period, s.
 
-    Example:
+    Examples:
         >>> stopping_distance(1.0, braking_limit=2.0, dt=0.1)
         0.25
     """

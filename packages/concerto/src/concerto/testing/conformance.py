@@ -121,7 +121,7 @@ def raise_first_problem(checks: Iterable[Check]) -> None:
 def run_all(checks: Iterable[Check]) -> list[CheckRow]:
     """Try every check and report; nothing is raised for a problem.
 
-    Example:
+    Examples:
         >>> from concerto.safety.api import DoubleIntegratorControlModel
         >>> from concerto.testing import control_model_checks
         >>> rows = run_all(control_model_checks(DoubleIntegratorControlModel("ego", 2)))

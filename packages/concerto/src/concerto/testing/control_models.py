@@ -93,7 +93,7 @@ def check_control_model(
     Raises:
         ConformanceError: the first clause of the contract that does not hold, and how to mend it.
 
-    Example:
+    Examples:
         >>> from concerto.safety.api import DoubleIntegratorControlModel
         >>> check_control_model(DoubleIntegratorControlModel("ego", 2))
     """

@@ -106,7 +106,7 @@ def check_emergency_controller(
     Raises:
         ConformanceError: the first clause of the contract that does not hold, and how to mend it.
 
-    Example:
+    Examples:
         >>> from concerto.safety.emergency import CartesianAccelEmergencyController
         >>> check_emergency_controller(CartesianAccelEmergencyController())
     """

@@ -10,7 +10,7 @@ follow a recorded random walk or accelerate at the ego; every one of them is pla
 unobstructed way to the goal. Robots do not push each other: after a contact both move on, and only the first contact
 with each partner counts.
 
-Example:
+Examples:
     >>> outcome = run_encounter(draw_encounter(1), unfiltered)
     >>> outcome.n_contacts >= 0
     True

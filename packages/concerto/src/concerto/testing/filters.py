@@ -64,7 +64,7 @@ def check_ego_only_filter(
     Raises:
         ConformanceError: the first clause of the contract that does not hold, and how to mend it.
 
-    Example:
+    Examples:
         >>> from concerto.safety.cbf_qp import ExpCBFQP
         >>> check_ego_only_filter(lambda models: ExpCBFQP.ego_only(control_models=models))
     """

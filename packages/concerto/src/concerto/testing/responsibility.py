@@ -23,7 +23,7 @@ for an action that was safe when it was chosen.
 Everything is decided exactly, by the roots of quartics in continuous time (`concerto.testing._worst_case`): between
 the samples, too. Tolerances and why they are as they are: see `Tolerances`.
 
-Example:
+Examples:
     The ego drives at 1 m/s towards a partner that stands still, and never brakes.
 
     >>> import numpy as np

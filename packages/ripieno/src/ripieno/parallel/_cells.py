@@ -59,7 +59,7 @@ def run_cells(
         IntegrityError: the ledger was changed.
         ImportError: ``ray`` is asked for and not installed.
 
-    Example:
+    Examples:
         >>> [outcome.value for outcome in run_cells(abs, [-1, 2, -3])]
         [1, 2, 3]
     """
