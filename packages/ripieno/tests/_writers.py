@@ -132,6 +132,7 @@ def write_with_a_pause_without_space(acknowledge: Acknowledge, folder: Path) -> 
         limit_files(100)
         refused(lambda: run.event("lost"))
         refused(lambda: run.artifact("a", bytes(1000)))
+        refused(lambda: run.artifact("a", Path(__file__)))
         refused(run.finish)
         limit_files(10**6)
         run.artifact("a", bytes(1000))
