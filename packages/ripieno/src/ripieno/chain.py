@@ -188,7 +188,7 @@ class ChainWriter:
         """Add the closing record, make everything durable and let go of the file.
 
         Raises:
-            As `append`.
+            RipienoError: as `append`.
         """
         entry = self._write("closing", payload or {})
         self.abandon()
@@ -288,7 +288,7 @@ def walk_chain(path: Path | str, *, genesis: str | None = GENESIS) -> Generator[
         genesis: what line 0 must name as its predecessor; ``None`` takes what it names.
 
     Raises:
-        As `verify_chain`.
+        ChainBroken: as `verify_chain`.
     """
     sequence, head, offset, torn = 0, genesis, 0, 0
     closing: Mapping[str, Any] | None = None
