@@ -18,9 +18,10 @@ def main(run: Path) -> None:
     """Draw what the first partner of a cell does with and without the stack."""
     record = read_cell_record(run)
     IMAGES.mkdir(exist_ok=True)
-    with mpl.rc_context({**FIGURE_STYLE, "savefig.facecolor": "white"}):
+    with mpl.rc_context(FIGURE_STYLE):
         figure = trajectory_figure(record.cell, record.outcomes, record.cell.partners[0].label)
-        figure.savefig(IMAGES / "planar-push.png", dpi=120, bbox_inches="tight", facecolor="white", metadata={"Software": None})
+        look = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
+        figure.savefig(IMAGES / "planar-push.png", metadata={"Software": None}, **look)
 
 
 if __name__ == "__main__":
