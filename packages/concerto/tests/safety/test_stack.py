@@ -202,6 +202,50 @@ def test_missing_robots_are_named():
 
 
 @pytest.mark.parametrize(
+    ("settings_", "error", "name"),
+    [
+        ({"partner_motion": {"p": PartnerMotionBound(0.0)}}, KeyError, "partner_motion must hold 'q'"),
+        ({"partner_braking_fraction": 0.5}, KeyError, "control_models must hold 'q'"),
+    ],
+)
+def test_a_partner_that_nothing_is_declared_of_is_refused_again_and_again_and_changes_nothing(settings_, error, name):
+    double_integrators = {uid: DoubleIntegratorControlModel(uid, 2) for uid in ("ego", "p")}
+    stack = SafetyStack(ego_uid="ego", control_models=double_integrators, bounds=B1, dt=0.05, **settings_)
+    known = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([3, 0], [0, 0])}
+    stack.step(np.zeros(2), known, partner_id="first")
+    stack.step(np.zeros(2), known, partner_id="first")
+    before = stack.state
+    for _ in range(3):
+        with pytest.raises(error, match=name):
+            stack.step(np.zeros(2), {**known, "q": snapshot([5, 0], [0, 0])}, partner_id="second")
+        assert stack.state == before
+    step = stack.step(np.zeros(2), known, partner_id="first")
+    assert step.lambda_ != {("ego", "p"): 0.0}, "the slack of the partner that was there goes on"
+
+
+@pytest.mark.parametrize("capacity", [math.nan, 0.0, -1.0, math.inf])
+def test_a_capacity_of_a_partner_that_cannot_be_is_refused_by_name(capacity):
+    class Partner(DoubleIntegratorControlModel):
+        def max_cartesian_accel(self, bounds):
+            return capacity
+
+    models = {"ego": DoubleIntegratorControlModel("ego", 2), "p": Partner("p", 2)}
+    stack = SafetyStack(ego_uid="ego", control_models=models, bounds=B1, dt=0.05, partner_braking_fraction=1.0)
+    with pytest.raises(ValueError, match="capacity of 'p' must be finite and > 0"):
+        stack.step(np.zeros(2), {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([3, 0], [0, 0])})
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_control_model_that_gives_no_numbers_is_refused_instead_of_steered_by(number):
+    jacobian = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, number]])
+    model = JacobianControlModel("ego", 3, 2, lambda _: jacobian, max_cartesian_accel_value=1.0)
+    stack = SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.05)
+    states = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([0.8, 0], [0, 0])}
+    with pytest.raises(ValueError, match="control model of 'ego' must give finite"):
+        stack.step(np.zeros(3), states)
+
+
+@pytest.mark.parametrize(
     "setting",
     [
         {"dt": 0.0},

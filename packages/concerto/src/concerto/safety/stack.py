@@ -259,8 +259,9 @@ class SafetyStack:
             partner_id: identity of the partners, when the caller knows it; a change restarts the slack and its warm-up.
 
         Raises:
-            ValueError: a field is not finite or has a wrong shape; the message names it, and nothing has changed.
-            KeyError: the ego or a forecast is missing.
+            ValueError: a field is not finite or has a wrong shape, or a control model gives something that is not
+                finite; the message names it, and nothing has changed.
+            KeyError: the ego, a forecast or the declared motion of a partner is missing; nothing has changed.
         """
         started = time.perf_counter()
         nominal = np.array(nominal_action, dtype=np.float64)
@@ -361,38 +362,44 @@ class SafetyStack:
         model = self._model
         dim = model.position_dim
         identity = np.eye(dim)
-        with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
+        with np.errstate(over="ignore", invalid="ignore"):  # an absurd velocity ends in braking, not in a warning
             jacobian, drift = affine_map(model, ego)
-        drifts = [affine_map(model, replace(ego, velocity=velocity))[1] for velocity in (np.zeros(dim), *identity)]
-        drift_from_velocity = np.stack([moving - drifts[0] for moving in drifts[1:]], axis=1)
-        zero_action = model.cartesian_accel_to_action(ego, np.zeros(dim))
-        columns = [model.cartesian_accel_to_action(ego, unit) - zero_action for unit in identity]
-        inverse = np.stack(columns, axis=1)
-        # A damped inverse misses its target by a share e; one Newton-Schulz step leaves e^2, so that the ego comes to
-        # rest and not only nearly so.
-        inverse = inverse @ (2.0 * identity - jacobian @ inverse)
-        offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
+            drifts = [affine_map(model, replace(ego, velocity=velocity))[1] for velocity in (np.zeros(dim), *identity)]
+            drift_from_velocity = np.stack([moving - drifts[0] for moving in drifts[1:]], axis=1)
+            zero_action = model.cartesian_accel_to_action(ego, np.zeros(dim))
+            columns = [model.cartesian_accel_to_action(ego, unit) - zero_action for unit in identity]
+            inverse = np.stack(columns, axis=1)
+            # A damped inverse misses its target by a share e; one Newton-Schulz step leaves e^2, so that the ego
+            # comes to rest and not only nearly so.
+            inverse = inverse @ (2.0 * identity - jacobian @ inverse)
+            offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
+        if not all(np.isfinite(part).all() for part in (jacobian, inverse, *offsets)):
+            raise ValueError(f"control model of {self.ego_uid!r} must give finite accelerations and actions")
         brakes = EgoBrakes(inverse, *offsets, self._capacity, self._action_limit, self._is_immediate)
         return np.ascontiguousarray(jacobian), drift, brakes
 
     def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:
-        """Start or restart the slack when partners are new, and fix what is declared of them."""
+        """Start or restart the slack when partners are new, and fix what is declared of them.
+
+        Everything that can be refused is read before anything is kept, so a refused step leaves no half of it behind.
+        """
         identity_changed = partner_id is not None and self._partner_id not in {None, partner_id}
+        if partners is not self._partners or identity_changed:
+            motions = [self._motion_of(uid) for uid in partners]
+            alphas = [self._capacity + self._braking_of(uid) for uid in partners]
+            known = () if self._partners is None or identity_changed else self._partners
+            old = dict(zip(known, self._slacks.tolist(), strict=False))
+            self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
+            if any(uid not in old for uid in partners):
+                self._warmup_steps_remaining = self._n_warmup_steps
+            self._last_forecast = None
+            self._partners = partners
+            self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
+            self._max_accelerations = np.array([motion.max_acceleration for motion in motions], dtype=np.float64)
+            self._max_speeds = np.array([motion.max_speed for motion in motions], dtype=np.float64)
+            self._alphas = np.array(alphas, dtype=np.float64)
         if partner_id is not None:
             self._partner_id = partner_id
-        if partners is self._partners and not identity_changed:
-            return
-        old = {} if self._partners is None or identity_changed else dict(zip(self._partners, self._slacks, strict=True))
-        self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
-        if any(uid not in old for uid in partners):
-            self._warmup_steps_remaining = self._n_warmup_steps
-        self._last_forecast = None
-        self._partners = partners
-        self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
-        bounds = [self._motion_of(uid) for uid in partners]
-        self._max_accelerations = np.array([bound.max_acceleration for bound in bounds], dtype=np.float64)
-        self._max_speeds = np.array([bound.max_speed for bound in bounds], dtype=np.float64)
-        self._alphas = np.array([self._capacity + self._braking_of(uid) for uid in partners], dtype=np.float64)
 
     def _motion_of(self, uid: str) -> PartnerMotionBound:
         declared = self.partner_motion
@@ -407,7 +414,9 @@ class SafetyStack:
             return 0.0
         if uid not in self._models:
             raise KeyError(f"control_models must hold {uid!r} when partner_braking_fraction > 0")
-        return self._partner_braking_fraction * self._models[uid].max_cartesian_accel(self.bounds)
+        capacity = self._models[uid].max_cartesian_accel(self.bounds)
+        _require(f"capacity of {uid!r}", capacity, math.isfinite(capacity) and capacity > 0.0, "finite and > 0")
+        return self._partner_braking_fraction * capacity
 
     def _update_slack(self, positions: FloatArray, velocities: FloatArray, radii: FloatArray) -> list[float] | None:
         """Learn from how wrong the last forecast was; give the loss of every pair."""
