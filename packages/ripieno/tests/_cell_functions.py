@@ -25,6 +25,14 @@ def raise_on_three(cell: int) -> int:
     return cell
 
 
+def raise_what_utf8_cannot_say(cell: int) -> None:
+    raise ValueError("\udcff" * 50_000)
+
+
+def text_of_length(cell: int) -> str:
+    return "x" * cell
+
+
 def misbehave(cell: str) -> str:
     """End the worker in the way the cell names, or return."""
     match cell:

@@ -172,6 +172,25 @@ def test_value_that_cannot_be_recorded_makes_its_cell_fail(tmp_path: Path) -> No
     assert outcomes[1].error.startswith("the value cannot be recorded: a value of type function")
 
 
+def test_value_that_is_too_long_for_a_line_makes_its_cell_fail(tmp_path: Path) -> None:
+    outcomes = run_cells(functions.text_of_length, [10, 2**24, 20], resume=tmp_path / "cells.jsonl")
+    assert [o.status for o in outcomes] == ["ok", "failed", "ok"]
+    assert "holds at most 16777216 bytes" in outcomes[1].error
+    assert verify_chain(tmp_path / "cells.jsonl").entries == 4
+
+
+def test_error_and_label_that_no_file_can_hold_are_recorded_escaped(tmp_path: Path) -> None:
+    labels = ["a\udcff", "b", "c"]
+    call = partial(run_cells, functions.raise_what_utf8_cannot_say, [1, 2, 3], labels=labels)
+    outcomes = call(resume=tmp_path / "cells.jsonl")
+    assert essence(outcomes) == essence(call())  # what the caller sees does not depend on the ledger
+    assert [o.status for o in outcomes] == ["failed"] * 3
+    recorded = [entry.payload for entry in walk_chain(tmp_path / "cells.jsonl")][1:]
+    assert [line["label"] for line in recorded] == ["a\\udcff", "b", "c"]
+    assert recorded[0]["error"].startswith("ValueError: \\udcff")
+    assert max(len(line["error"]) for line in recorded) < 10_000
+
+
 @pytest.mark.parametrize("keep", range(4))
 def test_ledger_that_ends_anywhere_in_a_line_is_continued(keep: int, tmp_path: Path) -> None:
     cells, ledger = work(tmp_path, "a", "c", "d"), tmp_path / "cells.jsonl"

@@ -254,6 +254,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
         ({"system": ""}, "system must be a non-empty"),
         ({"kind": "a\nb"}, "kind must be a non-empty printable"),
         ({"durability": "often"}, "'often'"),
+        ({"inputs": {"\U0001f600": Path(__file__)}}, "input name must not hold characters above"),
         ({"inputs": {"data": Path("/nowhere/at/all")}}, "input 'data' .* No such file"),
         ({"inputs": {"data": Path("/")}}, "input 'data' .* not a regular file"),
         ({"inputs": {"data": Path("/dev/zero")}}, "input 'data' .* not a regular file"),
@@ -296,7 +297,7 @@ def test_an_existing_folder_file_or_link_is_refused_and_untouched(tmp_path: Path
 @pytest.mark.parametrize(
     "name",
     ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", ".hidden", "a/.b", "run.json", "Events.jsonl",
-     "signature.json", "run.json/x", "a\\b", "a\nb", "x" * 256, "a\x1b[31m", "\udcff"],
+     "signature.json", "run.json/x", "a\\b", "a\nb", "x" * 256, "a\x1b[31m", "\udcff", "\U0001f600"],
 )  # fmt: skip
 def test_names_that_mean_another_file_are_refused(name: str, tmp_path: Path) -> None:
     run = start(tmp_path / "run")

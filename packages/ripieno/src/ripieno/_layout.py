@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, cast
 
-from ripieno._portable import from_portable
+from ripieno._portable import from_portable, require_portable_key
 from ripieno.canonical import canonical_json, content_hash, parse_canonical
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import open_regular
@@ -165,4 +165,5 @@ def check_artifact_name(name: str) -> PurePosixPath:
         raise InputError(f"artifact name has a part longer than {MAX_NAME_BYTES} bytes: {name[:80]!r}...")
     if parts[0].casefold() in (MANIFEST, EVENTS, SIGNATURE):
         raise InputError(f"artifact name {name!r} is reserved")
+    require_portable_key("artifact name", name)
     return PurePosixPath(name)

@@ -11,6 +11,7 @@ from ripieno.errors import InputError
 
 LARGEST_PORTABLE_INTEGER = 2**53
 """Every integer up to this one is exact in languages whose only number is a double."""
+MAX_FOREIGN_CHARACTERS = 1000
 
 
 def to_portable(value: object, *, depth: int = MAX_DEPTH) -> Any:
@@ -61,9 +62,26 @@ def _portable_scalar(value: str | float | None) -> Any:
 def _portable_key(key: object) -> str:
     if not isinstance(key, str):
         raise InputError(f"keys must be strings, got {key!r:.80}")
-    if any(character > "\uffff" for character in key):
-        raise InputError(f"keys must not hold characters above U+FFFF, got {key!r:.80}")
+    require_portable_key("keys", key)
     return f"${key}" if key.startswith("$") else str.__str__(key)
+
+
+def require_portable_key(what: str, key: str) -> None:
+    """Refuse a key whose place among others differs between languages: some order UTF-16 units, some code points.
+
+    Raises:
+        InputError: it holds a character above U+FFFF.
+    """
+    if any(character > "\uffff" for character in key):
+        raise InputError(f"{what} must not hold characters above U+FFFF, got {key!r:.80}")
+
+
+def recordable_text(text: str) -> str:
+    """Give text that came from elsewhere, such as the message of an error, in a form that every record takes.
+
+    It is cut to 1000 characters, and lone surrogates, which UTF-8 cannot say, are escaped.
+    """
+    return text[:MAX_FOREIGN_CHARACTERS].encode(errors="backslashreplace").decode()
 
 
 def from_portable(value: Any) -> Any:

@@ -42,7 +42,7 @@ from ripieno._layout import (
     read_manifest_bytes,
     readable_manifest,
 )
-from ripieno._portable import from_portable, to_portable
+from ripieno._portable import from_portable, recordable_text, require_portable_key, to_portable
 from ripieno.canonical import content_hash
 from ripieno.chain import ChainWriter, FsyncPolicy, walk_chain
 from ripieno.errors import InputError, IntegrityError, RipienoError, StorageError
@@ -50,8 +50,6 @@ from ripieno.files import CHUNK_BYTES, create_only, sha256_file, sync_directory,
 from ripieno.receipts import seal
 
 __all__ = ["Event", "RunStatus", "RunWriter", "read_events", "read_manifest"]
-
-MAX_ERROR_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class RunWriter:
             "config": portable_config,
             "config_sha256": content_hash(portable_config),
             "seeds": _mapping("seeds", _integers(seeds or {})),
-            "inputs": {_label("input name", name): _input(name, path) for name, path in (inputs or {}).items()},
+            "inputs": {_input_name(name): _input(name, path) for name, path in (inputs or {}).items()},
             "versions": _environment.package_versions(),
             "git": _environment.git_state(Path()),
             "machine": _environment.machine(),
@@ -348,6 +346,12 @@ def _copy_artifact(temporary: Path, source: Path, folder: Path) -> dict[str, Any
     return {"size": size, "sha256": digest.hexdigest()}
 
 
+def _input_name(name: object) -> str:
+    label = _label("input name", name)
+    require_portable_key("input name", label)
+    return label
+
+
 def _input(name: str, path: Path) -> dict[str, Any]:
     try:
         resolved = Path(path).resolve(strict=True)
@@ -387,8 +391,7 @@ def _mapping(what: str, value: object) -> dict[str, Any]:
 def _describe(error: BaseException | None) -> dict[str, str] | None:
     if error is None:
         return {"type": "Unfinished", "message": "the block ended without a call of finish()"}
-    message = str(error)[:MAX_ERROR_CHARACTERS].encode(errors="backslashreplace").decode()
-    return {"type": type(error).__name__, "message": message}
+    return {"type": type(error).__name__, "message": recordable_text(str(error))}
 
 
 def _now() -> str:

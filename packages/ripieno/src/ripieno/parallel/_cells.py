@@ -164,7 +164,8 @@ def _recorded(ledger: CellLedger | None, outcome: CellOutcome[Any]) -> CellOutco
         return outcome
     try:
         outcome = replace(outcome, value=ledger.normalised(outcome.value))
-    except InputError as error:
+        ledger.record(outcome)
+    except InputError as error:  # of no type that can be recorded, or too long for a line
         outcome = replace(outcome, status=CellStatus.FAILED, value=None, error=f"the value cannot be recorded: {error}")
-    ledger.record(outcome)
+        ledger.record(outcome)
     return outcome

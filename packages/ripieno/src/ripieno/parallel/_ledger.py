@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ripieno._portable import from_portable, to_portable
+from ripieno._portable import from_portable, recordable_text, to_portable
 from ripieno.canonical import canonical_json, content_hash, strict_loads
 from ripieno.chain import ChainWriter, Entry, walk_chain
 from ripieno.errors import InputError, RipienoError
@@ -68,17 +68,22 @@ class CellLedger:
         return from_portable(strict_loads(canonical_json(to_portable(value))))
 
     def record(self, outcome: CellOutcome[Any]) -> None:
-        """Write the end of a cell; when this returns it survives the death of this process."""
+        """Write the end of a cell; when this returns it survives the death of this process.
+
+        Raises:
+            InputError: the value cannot be recorded, or is too long for a line; nothing was written.
+            StorageError: the file system refused.
+        """
         if self._chain is None:
             raise RipienoError(f"the ledger {self._path} is not open")
         self._chain.append(
             {
                 "index": outcome.index,
                 "cell": self._keys[outcome.index],
-                "label": outcome.label,
+                "label": recordable_text(outcome.label),
                 "status": str(outcome.status),
                 "value": to_portable(outcome.value),
-                "error": outcome.error,
+                "error": recordable_text(outcome.error),
                 "attempts": outcome.attempts,
                 "seconds": to_portable(outcome.seconds),
             }
