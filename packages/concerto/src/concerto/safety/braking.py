@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from concerto.safety._barrier import COINCIDENT_DISTANCE
 from concerto.safety.api import AgentSnapshot, Bounds, FloatArray, make_pair_keys
 from concerto.safety.emergency import CartesianAccelEmergencyController, EmergencyController
 
@@ -15,8 +18,6 @@ __all__ = ["DEFAULT_TAU_BRAKE", "compute_min_ttc", "maybe_brake"]
 
 DEFAULT_TAU_BRAKE = 0.100
 """Time to collision below which braking starts, s."""
-
-_COINCIDENT_DISTANCE = 1e-9  # m; below it there is no direction and +x is taken
 
 
 def compute_min_ttc(snaps: Mapping[str, AgentSnapshot]) -> dict[tuple[str, str], float]:
@@ -84,14 +85,8 @@ def maybe_brake(
     for uid, action in proposed_action.items():
         if not np.isfinite(action).all():
             raise ValueError(f"proposed_action[{uid!r}] must be finite, got {action}")
-    dangerous = [pair for pair, seconds in compute_min_ttc(snaps).items() if seconds < tau_brake]
-    if stopping_reaction_time is not None:
-        capacity = bounds.cartesian_accel_capacity
-        too_fast = _pairs_too_fast_to_stop(snaps, capacity=capacity, reaction_time=stopping_reaction_time)
-        dangerous.extend(pair for pair in too_fast if pair not in dangerous)
-
     repulsion: dict[str, list[FloatArray]] = {}
-    for i, j in dangerous:
+    for i, j in _dangerous_pairs(snaps, bounds.cartesian_accel_capacity, tau_brake, stopping_reaction_time):
         normal = _unit_offset(snaps[i], snaps[j])
         for uid, away in ((i, normal), (j, -normal)):
             if uid in proposed_action:
@@ -108,6 +103,25 @@ def maybe_brake(
             raise KeyError(f"emergency_controllers has no entry for {uid!r}, which is about to touch somebody")
         override[uid] = emergency_controllers[uid].compute_override(snaps[uid], vectors, bounds)
     return override, True
+
+
+def _dangerous_pairs(
+    snaps: Mapping[str, AgentSnapshot], capacity: float, tau_brake: float, reaction_time: float | None
+) -> list[tuple[str, str]]:
+    """Give the pairs that are about to touch, or too fast to stop when there is a reaction time."""
+    if reaction_time is not None:
+        if not (math.isfinite(reaction_time) and reaction_time >= 0.0):
+            raise ValueError(f"stopping_reaction_time must be finite and >= 0, got {reaction_time}")
+        if not (math.isfinite(capacity) and capacity > 0.0):
+            raise ValueError(f"bounds.cartesian_accel_capacity must be positive and finite, got {capacity}")
+    uids = sorted(snaps)
+    if len(uids) < 2:
+        return []
+    stacked = _stacked(uids, snaps)
+    is_dangerous = _times_to_collision(*stacked) < tau_brake
+    if reaction_time is not None:
+        is_dangerous |= _are_too_fast_to_stop(*stacked, capacity, reaction_time)
+    return list(itertools.compress(make_pair_keys(uids), is_dangerous)) if is_dangerous.any() else []
 
 
 def _stacked(uids: list[str], snaps: Mapping[str, AgentSnapshot]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -160,29 +174,38 @@ def _times_to_collision(positions: FloatArray, velocities: FloatArray, radii: Fl
     return times
 
 
-def _pairs_too_fast_to_stop(
-    snaps: Mapping[str, AgentSnapshot], *, capacity: float, reaction_time: float
-) -> list[tuple[str, str]]:
-    """Pairs whose gap is too short for one of the two robots to take the closing speed away."""
-    if not (math.isfinite(reaction_time) and reaction_time >= 0.0):
-        raise ValueError(f"stopping_reaction_time must be finite and >= 0, got {reaction_time}")
-    if not (math.isfinite(capacity) and capacity > 0.0):
-        raise ValueError(f"bounds.cartesian_accel_capacity must be positive and finite, got {capacity}")
-    pairs: list[tuple[str, str]] = []
-    for i, j in make_pair_keys(snaps):
-        closing_speed = -float(_unit_offset(snaps[i], snaps[j]) @ (np.asarray(snaps[i].velocity) - snaps[j].velocity))
-        distance = float(np.linalg.norm(np.asarray(snaps[i].position) - snaps[j].position))
-        gap = distance - (snaps[i].radius + snaps[j].radius)
-        if closing_speed > 0.0 and gap <= closing_speed * reaction_time + closing_speed**2 / (2.0 * capacity):
-            pairs.append((i, j))
-    return pairs
+@njit(cache=True)
+def _are_too_fast_to_stop(
+    positions: FloatArray, velocities: FloatArray, radii: FloatArray, capacity: float, reaction_time: float
+) -> NDArray[np.bool_]:
+    """Whether the gap of a pair is too short for one of the two to take the closing speed away; pairs as above."""
+    n, dim = positions.shape
+    are_too_fast = np.zeros(n * (n - 1) // 2, dtype=np.bool_)
+    pair = -1
+    for i in range(n):
+        for j in range(i + 1, n):
+            pair += 1
+            squared_distance = 0.0
+            product = 0.0
+            for k in range(dim):
+                dp = positions[i, k] - positions[j, k]
+                squared_distance += dp * dp
+                product += dp * (velocities[i, k] - velocities[j, k])
+            distance = math.sqrt(squared_distance)
+            if distance < COINCIDENT_DISTANCE:
+                closing_speed = velocities[j, 0] - velocities[i, 0]
+            else:
+                closing_speed = -product / distance
+            needed = closing_speed * reaction_time + closing_speed * closing_speed / (2.0 * capacity)
+            are_too_fast[pair] = closing_speed > 0.0 and distance - (radii[i] + radii[j]) <= needed
+    return are_too_fast
 
 
 def _unit_offset(i: AgentSnapshot, j: AgentSnapshot) -> FloatArray:
     """Unit vector from j to i; +x when the centres coincide."""
     offset = np.asarray(i.position, dtype=np.float64) - j.position
     distance = math.sqrt(offset @ offset)
-    if distance < _COINCIDENT_DISTANCE:
+    if distance < COINCIDENT_DISTANCE:
         offset = np.zeros_like(offset)
         offset[0] = distance = 1.0
     return offset / distance

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concerto.safety.api import (
+    DEFAULT_WARMUP_STEPS,
     AgentControlModel,
     AgentSnapshot,
     Bounds,
@@ -39,7 +40,6 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 CLAMP_FLOOR_RATIO = 0.7  # documented clamp of the slack, share of the capacity
-WARMUP_STEPS = 50
 
 
 class Controller(Protocol):
@@ -97,7 +97,7 @@ class _DocumentedDefault:
         self._period = encounter.control_period
         self._bounds = bounds_of(encounter)
         self._filter = ExpCBFQP.ego_only(control_models=models)
-        self._state = SafetyState(make_lambda_dict(models, ego_uid=EGO), warmup_steps_remaining=WARMUP_STEPS)
+        self._state = SafetyState(make_lambda_dict(models, ego_uid=EGO), warmup_steps_remaining=DEFAULT_WARMUP_STEPS)
         self._coasting = {partner.uid: np.zeros(encounter.dimension) for partner in encounter.partners}
         self._emergency = {uid: CartesianAccelEmergencyController() for uid in models}
         self._previous: dict[str, AgentSnapshot] | None = None
