@@ -19,6 +19,7 @@ from concerto.safety import (
     SafetyState,
     VelocityCommandControlModel,
 )
+from concerto.safety.cbf_qp import pair_h_value
 from concerto.safety.conformal import constant_velocity_predict, update_lambda_from_forecast
 from concerto.safety.stack import SafetySource
 from concerto.safety.stopping import PartnerMotionBound
@@ -515,6 +516,24 @@ def test_an_ego_is_at_rest_in_every_contact_whatever_the_tuning(seed):
         q, w = q + w * dt + 0.5 * chase * dt * dt, w + chase * dt
         moved = max(moved, float(np.linalg.norm(p)))
     assert moved > 1e-3 or declared > 0.0
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.5])
+def test_barrier_values_of_a_state_are_those_a_step_in_it_reports_and_change_nothing(fraction):
+    models = {uid: DoubleIntegratorControlModel(uid, 2) for uid in ("ego", "a", "p")}
+    stack = SafetyStack(
+        ego_uid="ego", control_models=models, bounds=B1, dt=0.05, eta=0.3, partner_braking_fraction=fraction
+    )
+    first = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([3, 0], [-0.5, 0.2])}
+    second = {**first, "a": snapshot([-1, 1], [0, -1])}
+    for states in (first, second, first):
+        looked_at = stack.barrier_values(states)
+        before = stack.state
+        assert stack.barrier_values(states) == looked_at
+        assert stack.state == before
+        assert stack.step(np.zeros(2), states).barrier_values == looked_at
+    alone = pair_h_value(first["ego"], first["p"], alpha_pair=1.0 + fraction)
+    assert stack.barrier_values(first) == {("ego", "p"): alone}
 
 
 def test_telemetry_survives_json():

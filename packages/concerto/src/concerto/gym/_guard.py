@@ -12,9 +12,8 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from numpy.typing import ArrayLike, NDArray
 
-from concerto.gym.outcome import SafetyOutcome
+from concerto.gym.outcome import SafetyOutcome, by_partner
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds
-from concerto.safety.cbf_qp import pair_h_value
 from concerto.safety.stack import SafetyStack, StackStep
 
 __all__ = ["EgoGuard", "ForecastFunction", "ego_box", "partner_id_of", "replace_ego_action"]
@@ -93,9 +92,6 @@ class EgoGuard:
         self._predict_partners = predict_partners
         self._snapshots: dict[str, AgentSnapshot] | None = None
         self._decision: _Decision | None = None
-        self._control_models = dict(control_models)
-        self._bounds = bounds
-        self._partner_braking_fraction = float(stack_options.get("partner_braking_fraction", 0.0))
 
     def reset(self, snapshots: Mapping[str, AgentSnapshot], *, seed: int | None) -> None:
         """Begin an episode in the given state.
@@ -148,19 +144,8 @@ class EgoGuard:
             step=self._decision.step,
             applied_action=self._decision.applied_action,
             clearances={uid: _clearance(snapshots[self._ego_uid], snapshots[uid], uid) for uid in partners},
-            barrier_values={
-                uid: pair_h_value(snapshots[self._ego_uid], snapshots[uid], alpha_pair=self._pair_capacity(uid))
-                for uid in partners
-            },
+            barrier_values=by_partner(self.stack.barrier_values(snapshots), self._ego_uid),
         )
-
-    def _pair_capacity(self, partner_uid: str) -> float:
-        """Braking that the barrier of a pair counts on, m/s^2."""
-        capacity = self._control_models[self._ego_uid].max_cartesian_accel(self._bounds)
-        if self._partner_braking_fraction > 0.0:
-            partner = self._control_models[partner_uid].max_cartesian_accel(self._bounds)
-            capacity += self._partner_braking_fraction * partner
-        return capacity
 
 
 def _require_matching_box(

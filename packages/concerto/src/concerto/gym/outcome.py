@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from concerto.safety.api import LambdaDict
 from concerto.safety.stack import SafetySource, StackStep
 
-__all__ = ["SafetyOutcome"]
+__all__ = ["SafetyOutcome", "by_partner"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from enum import StrEnum
 import numpy as np
 
 from concerto.safety._assembly import affine_map, named_vectors, pack_states
+from concerto.safety._barrier import barrier_values
 from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, is_state, update_slacks
 from concerto.safety.api import (
     DEFAULT_EPSILON,
@@ -297,6 +298,21 @@ class SafetyStack:
             solve_ms=1e3 * (time.perf_counter() - started),
         )
 
+    def barrier_values(self, agent_states: Mapping[str, AgentSnapshot]) -> LambdaDict:
+        """Give h of every ego pair in a state, m/s, with the braking this stack counts on; nothing is decided.
+
+        Raises:
+            ValueError: a position, velocity or radius has a wrong shape.
+            KeyError: the ego is missing, or a partner's control model when ``partner_braking_fraction > 0``.
+        """
+        partners = self._partners_of(agent_states)
+        uids = (self.ego_uid, *partners)
+        packed, radii = pack_states(uids, [agent_states[uid] for uid in uids], [])
+        alphas = self._alphas if partners is self._partners else self._pair_braking(partners)
+        pairs = np.stack((np.zeros(len(partners), np.int64), np.arange(1, len(uids))), axis=1)
+        values = barrier_values(packed, radii, pairs, alphas).tolist()
+        return {canonical_pair_key(self.ego_uid, uid): value for uid, value in zip(partners, values, strict=True)}
+
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
         """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""
         known = self._partners
@@ -386,7 +402,7 @@ class SafetyStack:
         identity_changed = partner_id is not None and self._partner_id not in {None, partner_id}
         if partners is not self._partners or identity_changed:
             motions = [self._motion_of(uid) for uid in partners]
-            alphas = [self._capacity + self._braking_of(uid) for uid in partners]
+            alphas = self._pair_braking(partners)
             known = () if self._partners is None or identity_changed else self._partners
             old = dict(zip(known, self._slacks.tolist(), strict=False))
             self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
@@ -397,7 +413,7 @@ class SafetyStack:
             self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
             self._max_accelerations = np.array([motion.max_acceleration for motion in motions], dtype=np.float64)
             self._max_speeds = np.array([motion.max_speed for motion in motions], dtype=np.float64)
-            self._alphas = np.array(alphas, dtype=np.float64)
+            self._alphas = alphas
         if partner_id is not None:
             self._partner_id = partner_id
 
@@ -408,6 +424,9 @@ class SafetyStack:
         if uid not in declared:
             raise KeyError(f"partner_motion must hold {uid!r}, got {sorted(declared)}")
         return declared[uid]
+
+    def _pair_braking(self, partners: tuple[str, ...]) -> FloatArray:
+        return np.array([self._capacity + self._braking_of(uid) for uid in partners], dtype=np.float64)
 
     def _braking_of(self, uid: str) -> float:
         if self._partner_braking_fraction == 0.0:
