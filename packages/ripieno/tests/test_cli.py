@@ -185,6 +185,16 @@ def test_report_writes_one_page_beside_the_run(small_run: Path, tmp_path: Path, 
     assert ripieno("verify", small_run)[0] == 0
 
 
+def test_report_compares_several_runs(small_run: Path, tmp_path: Path, ripieno: Ripieno) -> None:
+    other = write_small_run(tmp_path / "other", rewards=(9.0,))
+    assert_refused(ripieno("report", small_run, other), "give --out FILE")
+    assert_refused(ripieno("report", small_run, other, "--out", other / "page.html"), "lies in the run folder")
+    assert_refused(ripieno("report", small_run, tmp_path, "--out", tmp_path.parent / "p.html"), f"{tmp_path} is no run")
+    code, _, _ = ripieno("report", small_run, other, "--out", tmp_path / "both.html")
+    assert code == 0
+    assert "<td>other</td>" in (tmp_path / "both.html").read_text()
+
+
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_doctor_says_what_is_needed_and_what_is_not(options: list[str], ripieno: Ripieno) -> None:
     code, out, err = ripieno("doctor", *options)
@@ -232,6 +242,7 @@ def test_demo_runs_one_or_every_registered_demo(only_demo, ripieno: Ripieno, mon
     assert ripieno("demo") == (0, "counted to 3\n", "")
     assert ripieno("demo", "--json") == (0, '{"n": 3}\n', "")
     assert ripieno("demo", "small", "--n", "5") == (0, "counted to 5\n", "")
+    assert_refused(ripieno("demo", "--json", "small"), "ripieno demo small --json")
     assert_refused(ripieno("demo", "absent"), "absent")
     assert_refused(ripieno("demo", "small", "--n", "x"), "--n", "'x'")
 

@@ -342,6 +342,12 @@ def test_printed_table_aligns_numbers_and_takes_brackets_as_text() -> None:
     assert len(one) == len(many)
 
 
+def test_printed_table_cannot_command_the_terminal() -> None:
+    text = printed(Table(("h\x1b[1m",), [("v\x1b[2J\u202e",)], "c\x1b[31m"))
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert "v\\x1b[2J\\u202e" in text
+
+
 def test_printed_table_has_colour_only_for_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(("a",), [("b",)], "c")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -517,6 +523,12 @@ def test_page_of_several_runs_names_the_one_that_does_not_hold(run_folder: Path,
     assert "other: added" in page.visible()
     assert "other (does not hold)" in page.text_of("th")
     assert page.text_of("td").count("0.9375") == 2
+
+
+def test_runs_of_one_name_are_told_apart_by_their_parents(run_folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(run_folder, tmp_path / "second" / "run")
+    cells = Page(render_runs([run_folder, other])).text_of("td")
+    assert {f"{tmp_path.name}/run", "second/run"} <= set(cells)
 
 
 @settings(max_examples=60, deadline=None)

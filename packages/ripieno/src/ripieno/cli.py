@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from ripieno import __version__
+from ripieno._printable import printable
 from ripieno.errors import InputError, IntegrityError, RipienoError
 
 __all__ = ["DEMO_GROUP", "cli", "main"]
@@ -56,13 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _fail(message: str, *, code: int, debug: bool = False) -> NoReturn:
     if debug:
         traceback.print_exc()
-    click.echo(f"ripieno: {_printable(' '.join(message.split()))}", err=True)
+    click.echo(f"ripieno: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)
-
-
-def _printable(text: str) -> str:
-    """Escape what a terminal would obey: names in a hostile run folder may hold control characters."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _common_options(command: _Command) -> _Command:
@@ -79,7 +75,7 @@ def _print_rows(rows: Sequence[tuple[str, str, str]]) -> None:
     colours = {"ok": "green", "BAD": "red", "off": "yellow"}
     width = max((len(name) for _, name, _ in rows), default=0)
     for mark, name, detail in rows:
-        click.echo(f"{_style(f'{mark:3}', colours[mark])}  {_printable(name):{width}}  {_printable(detail)}")
+        click.echo(f"{_style(f'{mark:3}', colours[mark])}  {printable(name):{width}}  {printable(detail)}")
 
 
 def _style(text: str, colour: str) -> str:
@@ -127,7 +123,7 @@ def verify_command(
         _print_rows([("ok" if row.ok else "BAD", row.name, row.detail) for row in report.checks])
         click.echo(f"\n{_style(report.status.value, 'green' if report.ok else 'red')}: {report.status.meaning}")
         if report.first_problem:
-            click.echo(f"first problem: {_printable(report.first_problem)}")
+            click.echo(f"first problem: {printable(report.first_problem)}")
         if report.digest:
             click.echo(f"digest {report.digest}")
     if report.status is VerifyStatus.NOT_A_RUN:
@@ -137,27 +133,30 @@ def verify_command(
 
 
 @cli.command("report")
-@click.argument("run", type=_PATH)
+@click.argument("runs", type=_PATH, metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", type=_PATH, metavar="FILE", help="Where to write the page; RUN.html by default.")
 @click.option("--force", is_flag=True, help="Replace an existing page.")
 @_common_options
-def report_command(run: Path, out: Path | None, force: bool, as_json: bool) -> int:
-    """Write one HTML page about a run, next to its folder.
+def report_command(runs: Sequence[Path], out: Path | None, force: bool, as_json: bool) -> int:
+    """Write one HTML page about a run, next to its folder, or about several that it compares.
 
     \b
     Example:
-      ripieno report runs/demo --out demo.html
+      ripieno report runs/demo
+      ripieno report runs/first runs/second --out both.html
     """
     from ripieno.files import create_only, write_atomic
-    from ripieno.report import render_run
+    from ripieno.report import render_run, render_runs
 
-    run = run.resolve()
-    out = Path(f"{run}.html") if out is None else out
-    if out.resolve().is_relative_to(run):
+    folders = [run.resolve() for run in runs]
+    if out is None and len(folders) > 1:
+        raise InputError("give --out FILE: the page of several runs belongs to none of them")
+    out = Path(f"{folders[0]}.html") if out is None else out
+    if any(out.resolve().is_relative_to(folder) for folder in folders):
         raise InputError(f"{out} lies in the run folder, where a new file would count as tampering")
     if not force and os.path.lexists(out):
         raise InputError(f"{out} exists already; give --force to replace it")
-    page = render_run(run).encode()
+    page = (render_run(folders[0]) if len(folders) == 1 else render_runs(folders)).encode()
     if force:
         write_atomic(out, page)
     else:
@@ -165,7 +164,7 @@ def report_command(run: Path, out: Path | None, force: bool, as_json: bool) -> i
     if as_json:
         _print_json({"page": str(out), "bytes": len(page)})
     else:
-        click.echo(f"wrote {_printable(str(out))}")
+        click.echo(f"wrote {printable(str(out))}")
     return 0
 
 
@@ -239,7 +238,7 @@ def sign_command(run: Path, key: Path, as_json: bool) -> int:
     if as_json:
         _print_json({"signature": str(path)})
     else:
-        click.echo(f"wrote {_printable(str(path))}; check it with: ripieno verify {run} --public-key {key}.pub")
+        click.echo(f"wrote {printable(str(path))}; check it with: ripieno verify {run} --public-key {key}.pub")
     return 0
 
 
@@ -269,6 +268,8 @@ def demo_command(context: click.Context, as_json: bool) -> int:
       ripieno demo
     """
     if context.invoked_subcommand is not None:
+        if as_json:
+            raise InputError(f"--json belongs behind the name: ripieno demo {context.invoked_subcommand} --json")
         return 0
     names = demo_command.list_commands(context)
     if not names:

@@ -87,6 +87,8 @@ def render_runs(folders: Sequence[Path | str]) -> str:
     reports = [_verified(path) for path in paths]
     manifests = [_manifest(path) for path in paths]
     names = [path.name for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{path.parent.name}/{path.name}" for path in paths]
     overview = [
         (name, report.status.value, m.get("system"), m.get("kind"), _moment(m.get("started_at")), _duration(m))
         for name, report, m in zip(names, reports, manifests, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ripieno._printable import printable
 from ripieno.report._page import Table
 from ripieno.report._text import cell_text, is_numeric
 
@@ -25,13 +26,13 @@ def print_table(table: Table, console: Console | None = None) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    rows = [[cell_text(value) for value in row] for row in table.rows]
+    rows = [[printable(cell_text(value)) for value in row] for row in table.rows]
     # Text everywhere: square brackets in values are no markup.
-    title = Text(table.caption, style="bold") if table.caption else None
+    title = Text(printable(table.caption), style="bold") if table.caption else None
     drawn = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for index, header in enumerate(table.headers):
         numeric = is_numeric(row[index] for row in rows)
-        drawn.add_column(Text(header), justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(Text(printable(header)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*map(Text, row))
     (console or Console()).print(drawn)
