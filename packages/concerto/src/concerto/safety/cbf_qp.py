@@ -260,8 +260,6 @@ class ExpCBFQP:
             proposed_action, snapshots, state, bounds, ego_uid, partner_action_bound, partner_predicted_states, dt
         )
 
-    # ------------------------------------------------------------------------------------------------- ego alone
-
     def _filter_ego(
         self,
         proposed_action: object,
@@ -313,8 +311,6 @@ class ExpCBFQP:
             self._team = Team([ego_uid], partners, pairs, self._models, self._partner_braking_fraction)
             self._team_key = key
         return self._team
-
-    # ------------------------------------------------------------------------------------------- several robots
 
     def _filter_joint(
         self,
@@ -382,8 +378,6 @@ class ExpCBFQP:
             self._team = Team(uids, others, pairs, self._models, self._partner_braking_fraction)
             self._team_key = key
         return self._team
-
-    # ---------------------------------------------------------------------------------------------------- common
 
     def _solve(
         self,

@@ -7,11 +7,12 @@ conservative a condition was than the oracle.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from concerto.safety._report_markdown import markdown_of
 from ripieno.canonical import INDENTED, strict_loads
 from ripieno.errors import InputError
 from ripieno.files import write_atomic
@@ -33,7 +34,6 @@ _ASSUMPTIONS = frozenset({"A1", "A2", "A3", "A4"})
 _PREDICTORS = frozenset({"gt", "pred"})
 _CONFORMAL_MODES = frozenset({"noLearn", "Learn"})
 _HASH_KEY = "content_hash"
-_EM_DASH = "—"
 
 _Row = TypeVar("_Row", "AssumptionRow", "ConditionRow", "GapRow")
 
@@ -310,7 +310,7 @@ def emit_three_tables(
     folder.mkdir(parents=True, exist_ok=True)
     json_path, markdown_path = folder / "three_tables.json", folder / "three_tables.md"
     write_atomic(json_path, INDENTED.dumps({**report.to_jsonable(), _HASH_KEY: content_hash}))
-    write_atomic(markdown_path, _markdown(report, content_hash, rate_columns=rate_columns).encode())
+    write_atomic(markdown_path, markdown_of(report, content_hash, rate_columns=rate_columns).encode())
     return json_path, markdown_path
 
 
@@ -379,79 +379,3 @@ def _require_number(name: str, value: float, *, minimum: float = -math.inf) -> N
 def _require_label(name: str, value: str, known: frozenset[str]) -> None:
     if value not in known:
         raise InputError(f"{name} must be one of {', '.join(sorted(known))}, got {value!r}")
-
-
-# --- Markdown -----------------------------------------------------------------------------------------------
-
-
-def _markdown(report: ThreeTableReport, content_hash: str, *, rate_columns: bool) -> str:
-    assumptions = [
-        (row.assumption, row.description, row.violations, row.n_steps, _rate(row.violations, row.n_steps))
-        for row in report.table_1
-    ]
-    conditions = [
-        (
-            row.predictor,
-            row.conformal_mode,
-            _EM_DASH if row.vendor_compliance is None else row.vendor_compliance,
-            row.n_episodes,
-            row.violations,
-            row.fallback_fires,
-            f"{row.max_slack:.6g}",
-            f"{row.slack_l2:.6g}",
-            _rate(row.violations, row.n_episodes),
-            _rate(row.fallback_fires, row.n_episodes),
-        )
-        for row in report.table_2
-    ]
-    gaps = [
-        (row.condition, f"{row.lambda_mean:.6g}", f"{row.lambda_var:.6g}", f"{row.oracle_lambda_mean:.6g}")
-        for row in report.table_3
-    ]
-    tables = [
-        _table(
-            "Table 1 — Per-assumption violation rates",
-            ("Assumption", "Description", "Violations", "N steps", *["Violations per step"] * rate_columns),
-            assumptions,
-        ),
-        _table(
-            "Table 2 — Per-condition violation rates",
-            (
-                "Predictor",
-                "Conformal mode",
-                "Vendor compliance",
-                "N episodes",
-                "Violations",
-                "Fallback fires",
-                "Max slack",
-                "Slack L2",
-                *["Violations per episode", "Fallback fires per episode"] * rate_columns,
-            ),
-            conditions,
-        ),
-        _table(
-            "Table 3 — Conservativeness gap vs. oracle",
-            ("Condition", "λ mean", "λ var", "Oracle λ mean"),
-            gaps,
-        ),
-    ]
-    head = (
-        f"<!-- content_hash: {content_hash} -->\n<!-- schema_version: {report.schema_version} -->\n\n"
-        "# Three-table safety report (ADR-014)"
-    )
-    return "\n\n".join([head, *tables]) + "\n"
-
-
-def _table(heading: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """One section; cells beyond the header (rates that were not asked for) are left out."""
-    lines = [columns, ["---"] * len(columns), *(row[: len(columns)] for row in rows)]
-    return f"## {heading}\n\n" + "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    """Text of one cell: pipes and line breaks would end it."""
-    return " ".join(str(value).splitlines()).replace("|", "\\|")
-
-
-def _rate(count: int, total: int) -> str:
-    return f"{count / total:.6g}" if total > 0 else _EM_DASH

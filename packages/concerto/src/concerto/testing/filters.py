@@ -7,8 +7,10 @@ scenes themselves.
 from __future__ import annotations
 
 from concerto.safety.api import SafetyMode
-from concerto.testing._filter_checks import centralized, common, ego_only, shared_control
+from concerto.testing._ego_only_filter_checks import ego_only
+from concerto.testing._filter_checks import common
 from concerto.testing._filter_trial import EgoOnlyFilterFactory, FilterTrial, JointFilterFactory
+from concerto.testing._joint_filter_checks import centralized, shared_control
 from concerto.testing._scenes import Rows
 from concerto.testing.conformance import Check, raise_first_problem
 
