@@ -92,6 +92,21 @@ def test_the_last_braking_step_ends_at_rest():
     assert states["ego"].velocity[0] + 0.1 * step.action[0] == pytest.approx(0.0, abs=1e-15)
 
 
+def test_braking_to_rest_in_this_step_needs_no_further_step():
+    """What rounding leaves of the speed (3e-18 m/s here) is rest, not a reason to ask for another step's clearance."""
+    stack = SafetyStack(
+        ego_uid="ego",
+        control_models={"ego": DoubleIntegratorControlModel("ego", 2)},
+        bounds=B1,
+        dt=0.3,
+        partner_motion=PartnerMotionBound(math.inf, max_speed=0.7),
+    )
+    states = {"ego": snapshot([0, 0], [-0.02982711, 0.00024054]), "p": snapshot([0, 0.75], [0, -0.7])}
+    step = stack.step(np.zeros(2), states)
+    assert step.source in {SafetySource.BRAKING, SafetySource.FALLBACK}
+    assert 0.0 < step.stopping_margin_m < 0.25 - 0.3 * 0.7 + 1e-6
+
+
 def test_an_infeasible_projection_falls_back_to_the_push_when_it_is_certified():
     # The partner closes in faster than the ego can answer the row; it may not accelerate, and misses the ego sideways.
     states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([1.0, 0.6], [-2.5, 0])}
@@ -151,6 +166,22 @@ def test_coincident_centres_and_zero_radii_are_answered():
     step = make_stack().step(np.array([1.0, 1.0]), states)
     assert np.all(np.abs(step.action) <= 1.0)
     assert step.source is SafetySource.FALLBACK
+
+
+def test_no_rounding_takes_the_action_out_of_the_box():
+    """The push and the mix with braking end in a product and a sum that may round past a limit like 0.8858..."""
+    rng = np.random.default_rng(0)
+    sources = set()
+    for _ in range(300):
+        limit = rng.uniform(0.1, 3.0)
+        stack = make_stack(3, bounds=Bounds(limit, limit, 10.0, 0.0, 50.0))
+        away = rng.normal(size=3)
+        away /= np.linalg.norm(away)
+        states = {"ego": snapshot(np.zeros(3), np.zeros(3)), "p": snapshot(-1.2 * away, 2.0 * away)}
+        step = stack.step(-limit * away, states)
+        assert np.max(np.abs(step.action)) <= limit
+        sources.add(step.source)
+    assert SafetySource.FALLBACK in sources
 
 
 # ----------------------------------------------------------------------------------------------------------- bad input
@@ -443,6 +474,25 @@ def test_an_ego_with_a_drifting_model_is_at_rest_in_every_contact(name, seed):
         q, w = q + w * dt + 0.5 * chase * dt * dt, w + chase * dt
         moved = max(moved, float(np.linalg.norm(p)))
     assert moved > 0.01
+
+
+@pytest.mark.parametrize(
+    ("offset", "capacity", "velocity", "is_certified"),
+    [
+        (lambda _: np.array([0.0, -0.5]), 1.0, [0.0, 1.0], True),
+        (lambda _: np.array([0.0, -1.5]), 1.0, [0.0, 1.0], False),  # a weight that no action inside the box holds
+        (lambda state: -2.0 * state.velocity, 1.0, [1.0, 0.0], True),
+        (lambda state: -2.0 * state.velocity, 0.5, [1.0, 0.0], False),  # drag alone brakes harder than the plan says
+    ],
+)
+def test_a_stopping_plan_that_the_box_cuts_short_is_not_certified(offset, capacity, velocity, is_certified):
+    model = JacobianControlModel(
+        "ego", 2, 2, jacobian_fn=lambda _: np.eye(2), max_cartesian_accel_value=capacity, offset_fn=offset
+    )
+    stack = SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
+    states = {"ego": snapshot([0, 0], velocity), "p": snapshot([-50, 0], [0, 0])}
+    margin = stack.step(model.cartesian_accel_to_action(states["ego"], np.zeros(2)), states).stopping_margin_m
+    assert (margin > 0.0) == is_certified
 
 
 def test_a_velocity_commanded_ego_behind_a_jacobian_brakes_at_full_speed():

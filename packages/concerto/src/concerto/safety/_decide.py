@@ -175,14 +175,21 @@ def decide(
         step = 1.0
         for _ in range(_MIX_HALVINGS):
             step *= 0.5
-            action[:] = brake + (share + step) * (filtered - brake)
+            _mix(brake, filtered, share + step, brakes.action_limit, action)
             accel = _acceleration(jacobian, action, drift)
             if plan_clearance(position, velocity, accel, dt, brakes, partners) >= 0.0:
                 share += step
-    action[:] = brake + share * (filtered - brake)
+    _mix(brake, filtered, share, brakes.action_limit, action)
     accel = _acceleration(jacobian, action, drift)
     clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
     return (FALLBACK if source == FALLBACK else BRAKING), clearance
+
+
+@njit(cache=True, error_model="numpy")
+def _mix(brake: FloatArray, candidate: FloatArray, share: float, action_limit: float, out: FloatArray) -> None:
+    """Write ``(1 - share) brake + share candidate``; the sum may round past the limit, the answer may not."""
+    for k in range(out.shape[0]):
+        out[k] = min(max(brake[k] + share * (candidate[k] - brake[k]), -action_limit), action_limit)
 
 
 @njit(cache=True, error_model="numpy")
@@ -243,7 +250,7 @@ def _push(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit
         largest = max(largest, abs(out[k]))
     scale = action_limit / largest if largest > 1e-9 else 0.0
     for k in range(n_actions):
-        out[k] *= scale
+        out[k] = min(max(scale * out[k], -action_limit), action_limit)  # the product may round past the limit
 
 
 @njit(cache=True, error_model="numpy")

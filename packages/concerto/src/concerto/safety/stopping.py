@@ -49,6 +49,12 @@ _CHORD_TOLERANCE = 1e-3
 _MAX_PIECES = 64
 """Upper limit of chords per segment; beyond it the deviation grows and the bound becomes more careful."""
 
+_BOX_TOLERANCE = 1e-9
+"""Share of the box by which the rounding of a braking action may exceed it."""
+
+_REST_ROUNDING = 1e-9
+"""Share of its speed that an ego keeps by rounding when it brakes to rest within one control step."""
+
 
 @dataclass(frozen=True)
 class PartnerMotionBound:
@@ -189,6 +195,27 @@ def braking_limit_along(direction: FloatArray, speed: float, brakes: EgoBrakes) 
 
 
 @njit(cache=True, error_model="numpy")
+def _can_follow(direction: FloatArray, speed: float, limit: float, dt: float, brakes: EgoBrakes) -> bool:
+    """Whether the box holds every action of braking at ``limit`` from ``speed * direction`` down to rest and after it.
+
+    `braking_limit_along` keeps one side of the box; on the other an offset (a velocity beyond the box, drag above the
+    speed it allows, a weight that cannot be held) would make the ego brake harder or drift off when the action is cut.
+    Actions are linear in speed and deceleration, so the ends of the manoeuvre speak for all of it.
+    """
+    most = brakes.action_limit * (1.0 + _BOX_TOLERANCE)
+    weakest = min(limit, speed / dt)
+    for k in range(brakes.offset_at_rest.shape[0]):
+        gain = 0.0
+        moving_offset = brakes.offset_at_rest[k]
+        for j in range(direction.shape[0]):
+            gain += brakes.action_from_accel[k, j] * direction[j]
+            moving_offset += brakes.offset_from_velocity[k, j] * direction[j] * speed
+        if not (abs(brakes.offset_at_rest[k]) <= most and abs(moving_offset - gain * weakest) <= most):
+            return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
 def _segment_clearance(
     position: FloatArray,
     velocity: FloatArray,
@@ -271,11 +298,11 @@ def plan_clearance(
         return _segment_clearance(position, next_velocity, np.zeros(position.shape[0]), 0.0, dt, partners, worst)
     worst = _segment_clearance(position, velocity, acceleration, 0.0, dt, partners, worst)
     speed = math.sqrt(np.sum(next_velocity * next_velocity))
-    if speed == 0.0:
-        return worst
+    if speed <= _REST_ROUNDING * math.sqrt(np.sum(velocity * velocity)):
+        return worst  # at rest but for rounding: it needs no further control step of braking
     direction = next_velocity / speed
     limit = braking_limit_along(direction, speed, brakes)
-    if limit <= 0.0:
+    if limit <= 0.0 or not _can_follow(direction, speed, limit, dt, brakes):
         return -math.inf
     n_full, last_speed = _full_braking_steps(speed, limit, dt)
     next_position = position + velocity * dt + 0.5 * acceleration * dt * dt
