@@ -28,8 +28,10 @@ __all__ = [
     "OVERFLOW",
     "PASS_THROUGH",
     "Team",
+    "affine_map",
     "assemble",
     "bad_number_error",
+    "bad_state_error",
     "pack_states",
     "snapshots_of",
 ]
@@ -236,7 +238,7 @@ def _shape_error(
 ) -> ValueError:
     """Give the error that names the first vector that does not fit."""
     expected = np.shape(states[0].position)
-    for name, vector in named_vectors(uids, states, forecasts):
+    for name, vector in _named_vectors(uids, states, forecasts):
         if np.shape(vector) != expected or expected not in ((2,), (3,)):
             return ValueError(
                 f"{name} must have shape (2,) or (3,), the same for all, got {np.shape(vector)} "
@@ -245,7 +247,7 @@ def _shape_error(
     return ValueError("positions, velocities and radii must be real numbers")
 
 
-def named_vectors(
+def _named_vectors(
     uids: Sequence[str], states: Sequence[AgentSnapshot], forecasts: Sequence[AgentSnapshot]
 ) -> Iterator[tuple[str, FloatArray]]:
     for uid, state in zip(uids, states, strict=True):
@@ -345,6 +347,19 @@ def assemble(
     return verdict, violation, rows, right
 
 
+def bad_state_error(
+    uids: Sequence[str], states: Sequence[AgentSnapshot], forecasts: Sequence[AgentSnapshot]
+) -> ValueError | None:
+    """Give the error that names the first vector that is not finite or the first bad radius; None without one."""
+    for name, vector in _named_vectors(uids, states, forecasts):
+        if not np.isfinite(vector).all():
+            return ValueError(f"{name} must be finite, got {np.asarray(vector).tolist()}")
+    for uid, state in zip(uids, states, strict=True):
+        if not (math.isfinite(state.radius) and state.radius >= 0.0):
+            return ValueError(f"radius of {uid!r} must be finite and >= 0, got {state.radius}")
+    return None
+
+
 def bad_number_error(
     team: Team,
     states: Sequence[AgentSnapshot],
@@ -353,13 +368,10 @@ def bad_number_error(
     nominal: FloatArray,
     maps: tuple[FloatArray, FloatArray],
 ) -> ValueError:
-    """Give the error that names the first number that is not finite, or the first negative radius."""
-    for name, vector in named_vectors(team.uids, states, forecasts):
-        if not np.isfinite(vector).all():
-            return ValueError(f"{name} must be finite, got {vector}")
-    for uid, state in zip(team.uids, states, strict=True):
-        if not (math.isfinite(state.radius) and state.radius >= 0.0):
-            return ValueError(f"radius of {uid!r} must be finite and >= 0, got {state.radius}")
+    """Give the error that names the first number of a problem that is not finite, or the first negative radius."""
+    error = bad_state_error(team.uids, states, forecasts)
+    if error is not None:
+        return error
     for key, slack in zip(team.keys, slacks, strict=True):
         if not math.isfinite(slack):
             return ValueError(f"lambda of {key} must be finite, got {slack}")

@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 
 from concerto.safety.api import FloatArray
 
-__all__ = ["COINCIDENT_DISTANCE", "barrier_values", "pair_barrier", "write_constraint_rows"]
+__all__ = ["COINCIDENT_DISTANCE", "DEFAULT_CBF_GAMMA", "barrier_values", "pair_barrier", "write_constraint_rows"]
+
+DEFAULT_CBF_GAMMA = 5.0
+"""Rate at which the barrier may decay, 1/s."""
 
 COINCIDENT_DISTANCE = 1e-9
 """Centres closer than this, m, have no direction: +x is taken."""

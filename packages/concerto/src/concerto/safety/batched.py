@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from concerto.safety._active_set import float_scratch_shape, int_scratch_length, project_onto_rows
-from concerto.safety._barrier import write_constraint_rows
+from concerto.safety._barrier import DEFAULT_CBF_GAMMA, write_constraint_rows
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import Bounds, FloatArray, SafetyMode
 
@@ -83,7 +83,7 @@ class BatchedSafetyFilter:
         self,
         *,
         mode: SafetyMode = SafetyMode.EGO_ONLY,
-        cbf_gamma: float = 5.0,
+        cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
         parallel: bool = True,
     ) -> None:

@@ -27,7 +27,7 @@ from concerto.safety._assembly import (
     pack_states,
     snapshots_of,
 )
-from concerto.safety._barrier import pair_barrier
+from concerto.safety._barrier import DEFAULT_CBF_GAMMA, pair_barrier
 from concerto.safety._projection import largest_violation
 from concerto.safety.api import (
     AgentControlModel,
@@ -44,9 +44,6 @@ from concerto.safety.errors import ConcertoSafetyInfeasible, SolveStatus
 from concerto.safety.solvers import DAQPSolver, QPSolver
 
 __all__ = ["DEFAULT_CBF_GAMMA", "AgentSnapshot", "ExpCBFQP", "pair_h_value"]
-
-DEFAULT_CBF_GAMMA = 5.0
-"""Rate at which the barrier may decay, 1/s."""
 
 _LARGEST_VIOLATION = 1e-5
 """Relative violation of a row beyond which an answer of a given solver is not handed out."""

@@ -37,8 +37,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from concerto.safety._assembly import affine_map, named_vectors, pack_states
-from concerto.safety._barrier import barrier_values
+from concerto.safety._assembly import affine_map, bad_state_error, pack_states
+from concerto.safety._barrier import DEFAULT_CBF_GAMMA, barrier_values
 from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, is_state, update_slacks
 from concerto.safety.api import (
     DEFAULT_EPSILON,
@@ -54,6 +54,7 @@ from concerto.safety.api import (
     VelocityCommandControlModel,
     canonical_pair_key,
 )
+from concerto.safety.braking import DEFAULT_TAU_BRAKE
 from concerto.safety.stopping import EgoBrakes, PartnerMotionBound
 
 __all__ = ["SafetySource", "SafetyStack", "StackStep"]
@@ -172,13 +173,13 @@ class SafetyStack:
         dt: float,
         partner_motion: PartnerMotionBound | Mapping[str, PartnerMotionBound] | None = None,
         partner_braking_fraction: float = 0.0,
-        cbf_gamma: float = 5.0,
+        cbf_gamma: float = DEFAULT_CBF_GAMMA,
         epsilon: float = DEFAULT_EPSILON,
         eta: float = DEFAULT_ETA,
         lambda_bound: float | None = None,
         lambda_safe: float = 0.0,
         n_warmup_steps: int = DEFAULT_WARMUP_STEPS,
-        tau_brake: float = 0.1,
+        tau_brake: float = DEFAULT_TAU_BRAKE,
     ) -> None:
         if ego_uid not in control_models:
             raise KeyError(f"control_models must hold the ego {ego_uid!r}, got {sorted(control_models)}")
@@ -355,12 +356,11 @@ class SafetyStack:
             )
         if is_state(nominal, packed, radii):
             return
-        for name, values in (("nominal_action", nominal), *named_vectors(uids, states, predicted)):
-            if not np.isfinite(values).all():
-                raise ValueError(f"{name} must be finite, got {np.asarray(values).tolist()}")
-        for uid, radius in zip(uids, radii.tolist(), strict=True):
-            if not 0.0 <= radius < math.inf:
-                raise ValueError(f"radius of {uid!r} must be finite and >= 0, got {radius}")
+        if not np.isfinite(nominal).all():
+            raise ValueError(f"nominal_action must be finite, got {nominal.tolist()}")
+        error = bad_state_error(uids, states, predicted)
+        if error is not None:
+            raise error
 
     def _forecast(self, packed: FloatArray, n: int, *, is_given: bool) -> tuple[FloatArray, FloatArray]:
         """Give positions and velocities of the partners one control period ahead, shape ``(n, d)`` each."""
