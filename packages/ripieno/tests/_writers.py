@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -203,3 +204,29 @@ def write_from_a_fork(acknowledge: Acknowledge, folder: Path) -> None:
         os.waitpid(child, 0)
         run.event("from the parent")
         run.finish()
+
+
+def write_from_a_fork_while_a_thread_writes(acknowledge: Acknowledge, folder: Path) -> None:
+    with start(folder) as run:
+        stop = threading.Event()
+
+        def write() -> None:
+            while not stop.is_set():
+                run.event("from the thread")
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        ends: set[int] = set()
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(5)
+                refused(lambda: run.event("from the child"), RipienoError)
+                os._exit(0)
+            ends.add(os.waitpid(child, 0)[1])
+            if ends != {0}:
+                break
+        stop.set()
+        thread.join()
+        run.finish()
+    acknowledge("refused" if ends == {0} else f"ended with {ends}")

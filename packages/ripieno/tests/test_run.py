@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from _children import CONTEXT, Child, run_in_child
 from _runs import ARTIFACTS, read_manifest_json, write_small_run
-from _writers import race, write_from_a_fork
+from _writers import race, write_from_a_fork, write_from_a_fork_while_a_thread_writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -221,6 +221,10 @@ def test_a_forked_child_cannot_write_and_does_not_end_the_run(tmp_path: Path) ->
     assert verify(tmp_path / "run").status is VerifyStatus.COMPLETE
 
 
+def test_a_child_forked_while_a_thread_writes_is_refused_and_does_not_wait(tmp_path: Path) -> None:
+    assert run_in_child(write_from_a_fork_while_a_thread_writes, tmp_path / "run") == ["refused"]
+
+
 def test_threads_share_a_writer(tmp_path: Path) -> None:
     def work(number: int) -> None:
         for step in range(50):
@@ -262,7 +266,7 @@ def test_threads_share_a_writer(tmp_path: Path) -> None:
 )
 def test_a_run_that_cannot_start_leaves_nothing(changes: dict[str, object], reason: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=reason):
-        start(tmp_path / "run", **changes)
+        start(tmp_path / "new" / "parents" / "run", **changes)
     assert not list(tmp_path.iterdir())
 
 
@@ -319,6 +323,10 @@ def test_a_refused_artifact_or_event_leaves_the_run_as_it_was(tmp_path: Path) ->
         ("b", Path("/dev/zero"), "regular file"),
         ("b", tmp_path / "run" / "a", "lies in the run folder"),
         ("b", "\ud800", "valid Unicode"),
+        ("/".join(["x" * 200] * 30), b"y", "File name too long"),
+        ("b", np.zeros(3), "must be bytes, text or a Path, got ndarray"),
+        ("b", memoryview(b"12345678").cast("I"), "must be bytes, text or a Path, got memoryview"),
+        ("b", None, "must be bytes, text or a Path, got NoneType"),
     ]:
         with pytest.raises(InputError, match=reason):
             run.artifact(name, content)

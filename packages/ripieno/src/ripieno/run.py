@@ -20,7 +20,8 @@ import secrets
 import shutil
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,7 +145,9 @@ class RunWriter:
             raise InputError(f"the run folder {self.folder} exists already; choose another")
         staging = self.folder.with_name(f".{self.folder.name}.{secrets.token_hex(8)}.partial")
         chain: ChainWriter | None = None
+        new_parents: list[Path] = []
         try:
+            new_parents += (parent for parent in self.folder.parents if not parent.exists())
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             staging.mkdir(mode=0o700)
             chain = ChainWriter(staging / EVENTS, durability, genesis=opening_hash(running))
@@ -157,6 +160,9 @@ class RunWriter:
             if chain is not None:
                 chain.abandon()
             shutil.rmtree(staging, ignore_errors=True)
+            with suppress(OSError):  # somebody else has put something there
+                for parent in new_parents:
+                    parent.rmdir()
             cause = error.__cause__ if isinstance(error, StorageError) else error
             if isinstance(cause, OSError):
                 raise InputError(f"cannot create the run folder {self.folder}: {cause.strerror}") from error
@@ -172,8 +178,7 @@ class RunWriter:
             RipienoError: the run is over.
         """
         payload = {"event": _label("event kind", kind), "fields": to_portable(fields)}
-        with self._lock:
-            self._require_open()
+        with self._held():
             self._settle()
             self._chain.append(payload)
 
@@ -193,8 +198,7 @@ class RunWriter:
             RipienoError: the run is over.
         """
         final = self.folder / check_artifact_name(name)
-        with self._lock:
-            self._require_open()
+        with self._held():
             self._settle()
             self._require_free(name, final)
             sequence = self._chain.sequence
@@ -248,8 +252,7 @@ class RunWriter:
         return self._close(RunStatus.COMPLETE, portable, None)
 
     def _close(self, status: RunStatus, summary: dict[str, Any] | None, error: dict[str, str] | None) -> str:
-        with self._lock:
-            self._require_open()
+        with self._held():
             self._settle()
             if self._chain.closing is None:
                 closing = {"status": status.value, "summary": summary, "error": error, "ended_at": _now()}
@@ -276,14 +279,25 @@ class RunWriter:
             self._digest = hashlib.sha256(data).hexdigest()
             return self._digest
 
-    def _require_open(self) -> None:
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """Keep other threads out for one step of an open run."""
+        # Before the lock: a fork copies it as it is, and the thread that holds it does not live in the child.
         if os.getpid() != self._process:
             raise RipienoError("a run is written by the process that started it; collect results there")
-        if self._digest is not None:
-            raise RipienoError(f"the run {self.folder} is over; nothing can be added")
+        with self._lock:
+            if self._digest is not None:
+                raise RipienoError(f"the run {self.folder} is over; nothing can be added")
+            yield
 
     def _require_free(self, name: str, final: Path) -> None:
-        if os.path.lexists(final):
+        try:
+            final.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:  # such as a path that is too long: found out before the chain records it
+            raise InputError(f"the artifact name {name[:80]!r} cannot be used: {error.strerror}") from error
+        else:
             raise InputError(f"the artifact {name!r} exists already; every artifact is written once")
         for parent in final.relative_to(self.folder).parents:
             if os.path.lexists(self.folder / parent) and not (self.folder / parent).is_dir():
@@ -315,6 +329,8 @@ def _write_artifact(temporary: Path, content: bytes | str | Path, folder: Path) 
         data = content.encode() if isinstance(content, str) else content
     except UnicodeEncodeError as error:
         raise InputError(f"text of an artifact must be valid Unicode: {error}") from error
+    if not isinstance(cast("object", data), bytes | bytearray):  # the length of an array is not its number of bytes
+        raise InputError(f"content of an artifact must be bytes, text or a Path, got {type(data).__name__}")
     try:
         create_only(temporary, data)
     except OSError as error:
