@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,19 @@ def test_named_make_targets_and_scripts_exist(page):
     assert set(re.findall(r"\bmake ([a-z][a-z-]*)\b(?=[`\s;,.]*(?:[`#\n)]|$))", text)) <= targets
     for script in re.findall(r"\b((?:scripts|benchmarks|examples)/[\w./-]+\.(?:sh|py|json|md))\b", text):
         assert (ROOT / script).exists(), f"{page.name} names {script}"
+
+
+def test_the_damage_of_the_tutorial_is_found(tmp_path):
+    tutorial = (ROOT / "docs/tutorials/first-run.md").read_text(encoding="utf-8")
+    (damage,) = re.findall(r"^sed -i .*$", tutorial, re.MULTILINE)
+    ripieno = [sys.executable, "-m", "ripieno"]
+    demo = ["demo", "push", "--out", "runs/push-...", "--episodes", "1"]
+    subprocess.run([*ripieno, *demo], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["bash", "-c", damage], cwd=tmp_path, check=True)
+    verify = [*ripieno, "verify", "runs/push-..."]
+    done = subprocess.run(verify, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "first problem: three_tables.json: changed" in done.stdout
 
 
 def test_readme_names_the_two_commands():
