@@ -42,10 +42,20 @@ def misbehave(cell: str) -> str:
             os._exit(7)
         case "sys.exit":
             sys.exit(3)
+        case "real-time signal":
+            os.kill(os.getpid(), signal.SIGRTMIN + 6)
+        case "kill, with a child" if os.fork():
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "kill, with a child":
+            os.setsid()  # out of reach, with the pipe of the worker open
+            time.sleep(60)
+            os._exit(0)
         case "segfault":
             ctypes.string_at(0)
         case "raise":
             raise RuntimeError("as asked")
+        case "raise lines":
+            raise RuntimeError("one\n  two\n")
         case "unpicklable":
             return lambda: None  # type: ignore[return-value] - the point of the case
     return cell

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.chain import verify_chain, walk_chain
+from ripieno.chain import ChainWriter, verify_chain, walk_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.parallel import CellOutcome, CellStatus, run_cells
 
@@ -68,6 +68,23 @@ def test_worker_that_dies_costs_its_own_cell_only() -> None:
     assert outcomes["sys.exit"].error == "the worker process exited with code 3"
     assert outcomes["raise"].error == "RuntimeError: as asked"
     assert "pickle" in outcomes["unpicklable"].error.lower()
+
+
+def test_worker_that_dies_and_leaves_a_process_behind_is_noticed() -> None:
+    started = time.monotonic()
+    cells = ["kill, with a child", "one", "real-time signal", "two"]
+    outcomes = run_cells(functions.misbehave, cells, executor="processes", workers=2)
+    assert [o.status for o in outcomes] == ["died", "ok", "died", "ok"]
+    assert outcomes[0].error == "the worker process was killed by SIGKILL"
+    assert outcomes[2].error == f"the worker process was killed by signal {signal.SIGRTMIN + 6}"
+    assert time.monotonic() - started < 30  # the process left behind holds the pipe for a minute
+
+
+@BOTH
+def test_an_error_of_many_lines_is_one_line(executor) -> None:
+    (outcome,) = run_cells(functions.misbehave, ["raise lines"], executor=executor)
+    assert outcome.error == "RuntimeError: one two"
+    assert "one\n  two" in outcome.traceback
 
 
 @pytest.mark.parametrize("how", ["raise", "die"])
@@ -225,6 +242,23 @@ def test_changed_ledger_is_refused(tmp_path: Path) -> None:
     ledger.write_bytes(ledger.read_bytes().replace(b"6.25", b"6.75"))
     with pytest.raises(IntegrityError, match="line 3"):
         run_cells(functions.square, [1.5, 2.5], resume=ledger)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"index": 2}, {"index": -1}, {"index": 1}, {"index": "0"}, {"index": None}, {"cell": "0" * 64},
+     {"value": {"$float": "x"}}, {"attempts": "many"}, {"seconds": []}],
+)  # fmt: skip
+def test_ledger_with_a_record_that_is_none_is_refused(changes: dict[str, object], tmp_path: Path) -> None:
+    ledger, forged = tmp_path / "cells.jsonl", tmp_path / "forged.jsonl"
+    run_cells(functions.square, [1.5, 2.5], resume=ledger)
+    chain = ChainWriter(forged)
+    header, first, *_ = (entry.payload for entry in walk_chain(ledger))
+    chain.append(header)
+    chain.append({**first, **changes})
+    chain.abandon()
+    with pytest.raises(IntegrityError, match="line 2: not the record of one of these cells"):
+        run_cells(functions.square, [1.5, 2.5], resume=forged)
 
 
 # Cancellation

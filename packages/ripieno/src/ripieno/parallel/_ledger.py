@@ -13,7 +13,7 @@ from typing import Any
 from ripieno._portable import from_portable, recordable_text, to_portable
 from ripieno.canonical import canonical_json, content_hash, strict_loads
 from ripieno.chain import ChainWriter, Entry, walk_chain
-from ripieno.errors import InputError, RipienoError
+from ripieno.errors import InputError, IntegrityError, RipienoError
 from ripieno.parallel._outcome import CellOutcome, CellStatus
 
 __all__ = ["CellLedger"]
@@ -103,17 +103,24 @@ class CellLedger:
         payload = entry.payload
         if entry.closing or payload.get("status") != CellStatus.OK:
             return
-        index: int = payload["index"]
-        self.finished[index] = CellOutcome(
-            index=index,
-            label=self._labels[index],
-            status=CellStatus.OK,
-            value=from_portable(payload["value"]),
-            error="",
-            attempts=payload["attempts"],
-            seconds=from_portable(payload["seconds"]),
-            from_ledger=True,
-        )
+        index = payload.get("index")
+        try:
+            if type(index) is int and index >= 0 and payload["cell"] == self._keys[index]:
+                self.finished[index] = CellOutcome(
+                    index=index,
+                    label=self._labels[index],
+                    status=CellStatus.OK,
+                    value=from_portable(payload["value"]),
+                    error="",
+                    attempts=int(payload["attempts"]),
+                    seconds=float(from_portable(payload["seconds"])),
+                    from_ledger=True,
+                )
+                return
+        except (LookupError, TypeError, ValueError):
+            pass  # refused below
+        line = entry.sequence + 1
+        raise IntegrityError(f"{self._path} line {line}: not the record of one of these cells")
 
 
 def _name(function: Callable[..., object]) -> str:

@@ -80,7 +80,7 @@ def attempt(function: Callable[[], object], index: int) -> Attempt:
             index,
             CellStatus.FAILED,
             None,
-            "".join(traceback.format_exception_only(error)).strip(),
+            " ".join("".join(traceback.format_exception_only(error)).split()),
             time.perf_counter() - started,
             "".join(traceback.format_exception(error)),
         )

@@ -25,6 +25,9 @@ from ripieno.parallel._outcome import Attempt, CellStatus, attempt
 
 __all__ = ["ProcessEngine"]
 
+DEATH_CHECK_S = 0.5
+"""How often silent workers are looked at."""
+
 _PICKLE_ERRORS = (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError)
 
 
@@ -60,9 +63,10 @@ class ProcessEngine:
 
     def wait(self) -> Attempt:
         """Wait for the first answer or death of a busy worker."""
-        ready = connection.wait([worker.pipe for worker in self._busy])
-        worker = next(worker for worker in self._busy if worker.pipe in ready)
+        worker = self._first_to_answer_or_die()
         self._busy.remove(worker)
+        if not worker.pipe.poll():
+            return self._bury(worker)
         try:
             answer = worker.pipe.recv()
         except (EOFError, OSError):  # it died before or in the middle of its answer
@@ -72,6 +76,14 @@ class ProcessEngine:
             return answer
         carried_home = attempt(partial(pickle.loads, answer.value), answer.index)
         return replace(carried_home, seconds=answer.seconds)
+
+    def _first_to_answer_or_die(self) -> _Worker:
+        while True:
+            ready = connection.wait([worker.pipe for worker in self._busy], DEATH_CHECK_S)
+            for worker in self._busy:
+                # A process that a dead worker has forked keeps its pipe open: silence is no sign of life.
+                if worker.pipe in ready or worker.process.exitcode is not None:
+                    return worker
 
     def close(self) -> None:
         """Kill every worker with whatever it started, and wait for it to be gone."""
@@ -98,7 +110,7 @@ class ProcessEngine:
         worker.pipe.close()
         _kill(worker.process)  # what it started may outlive it
         code = worker.process.exitcode or 0
-        reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        reason = f"was killed by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
         seconds = time.perf_counter() - worker.started
         return Attempt(worker.index, CellStatus.DIED, None, f"the worker process {reason}", seconds)
 
@@ -133,6 +145,13 @@ def _pickled(value: object, name: str) -> bytes:
         return pickle.dumps(value)
     except _PICKLE_ERRORS as error:
         raise InputError(f"{name} cannot be sent to a worker process: {error}") from error
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # most real-time signals have no name
+        return f"signal {number}"
 
 
 def _kill(process: SpawnProcess) -> None:
