@@ -39,7 +39,7 @@ def test_the_report_of_a_complete_run_says_what_was_looked_at(small_run: Path) -
     assert report.checks[1].detail == "3 events and 2 artifacts in 7 lines"
 
 
-def test_every_status_and_signature_state_has_a_sentence() -> None:
+def test_every_status_has_its_own_sentence_and_three_of_them_hold() -> None:
     assert len({status.meaning for status in VerifyStatus}) == len(VerifyStatus)
     assert [status for status in VerifyStatus if status.ok] == ["complete", "failed", "interrupted"]
 

@@ -51,7 +51,7 @@ class CheckResult:
     required: bool = True
 
 
-Check = Callable[[], Iterable[CheckResult]]
+_Check = Callable[[], Iterable[CheckResult]]
 
 
 def run_checks() -> list[CheckResult]:
@@ -64,7 +64,7 @@ def run_checks() -> list[CheckResult]:
     return results
 
 
-def _rows(name: str, check: Check) -> list[CheckResult]:
+def _rows(name: str, check: _Check) -> list[CheckResult]:
     try:
         return list(check())
     except Exception as error:  # noqa: BLE001 - whatever stops a check is what the reader must see
@@ -217,7 +217,7 @@ def _output(program: str, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-_BUILT_IN: dict[str, Check] = {
+_BUILT_IN: dict[str, _Check] = {
     "Python": _python,
     "packages": _packages,
     "cluster (Ray)": _ray,

@@ -112,7 +112,8 @@ def write_atomic(path: Path | str, data: bytes, *, temporary_name: str | None = 
         temporary_name: name of the temporary file in the same directory; a random one by default.
 
     Raises:
-        OSError: the write failed; the old file is untouched.
+        OSError: the write failed and the old file is untouched, or the new one is in place and only its name may
+            not outlive a power failure.
     """
     path = Path(path)
     temporary = path.with_name(temporary_name or f".{path.name}.{secrets.token_hex(8)}.tmp")
