@@ -6,6 +6,8 @@ import re
 import runpy
 import subprocess
 import sys
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,14 @@ def test_nothing_names_a_machine_or_an_index_host():
     assert texts
     for file in texts:
         assert pattern.search(file.read_text(encoding="utf-8")) is None, file
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "packages" / "concerto" / "README.md"], ids=lambda p: p.parent.name
+)
+def test_python_blocks_of_the_readmes_run(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        done = subprocess.run([sys.executable, "-W", "error", "-c", block], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

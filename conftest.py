@@ -1,0 +1,14 @@
+"""What every test of the repository relies on."""
+
+from __future__ import annotations
+
+import signal
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the processes that tests start.
+
+    A shell that starts a job in the background makes it ignore SIGINT, and its children inherit that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
