@@ -43,7 +43,7 @@ def compiled_decision(
     arguments = (
         nominal, positions, velocities, np.full(n + 1, 0.25), velocities[1:], np.ones(n), np.full(n, np.inf),
         np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, 5.0, 0.1, stack.dt, np.empty(2),
-        np.empty(2), np.empty(n),
+        np.empty(2), np.empty(n), np.empty(n),
     )  # fmt: skip
     return lambda _: decide(*arguments)
 

@@ -161,6 +161,14 @@ def test_any_finite_state_gets_a_finite_action_inside_the_box(numbers, n_partner
         numbers = iter([0.5] * 18)
 
 
+@pytest.mark.parametrize("velocity", [-1.0, 1.0])
+def test_an_overlap_shows_in_the_gap_whether_or_not_the_barrier_is_broken(velocity):
+    overlapping = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([0.3, 0], [velocity, 0])}
+    step = make_stack().step(np.zeros(2), {**overlapping, "q": snapshot([0, 3.5], [0, 0], 0.5)})
+    assert step.gaps_m == pytest.approx({("ego", "p"): -0.2, ("ego", "q"): 2.75})
+    assert step.barrier_values["ego", "p"] == pytest.approx(velocity)
+
+
 def test_coincident_centres_and_zero_radii_are_answered():
     states = {"ego": snapshot([0, 0], [0.3, 0], 0.0), "p": snapshot([0, 0], [0, 0], 0.0)}
     step = make_stack().step(np.array([1.0, 1.0]), states)
@@ -594,3 +602,11 @@ def test_telemetry_survives_json():
     assert info["source"] in {source.value for source in SafetySource}
     assert set(info["barrier_values"]) == {"ego|p"}
     assert info["stopping_margin_m"] is not None
+    assert info["gaps_m"] == {"ego|p": pytest.approx(0.7)}
+
+
+@pytest.mark.parametrize("far", [1e160, 1e308])
+def test_telemetry_of_absurd_numbers_survives_json_too(far):
+    states = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([far, 0], [0, -far])}
+    info = make_stack().step(np.array([1.0, 0.0]), states).to_info()
+    assert json.loads(json.dumps(info, allow_nan=False))["gaps_m"] == {"ego|p": None}

@@ -29,9 +29,11 @@ __all__ = [
     "PASS_THROUGH",
     "Team",
     "affine_map",
+    "all_finite",
     "assemble",
     "bad_number_error",
     "bad_state_error",
+    "is_state",
     "pack_states",
     "snapshots_of",
 ]
@@ -259,11 +261,21 @@ def _named_vectors(
 
 
 @njit(cache=True)
-def _all_finite(values: FloatArray) -> bool:
+def all_finite(values: FloatArray) -> bool:
+    """Whether no value is NaN or infinite."""
     for value in values.flat:  # noqa: SIM110 - not compilable as all()
         if not math.isfinite(value):
             return False
     return True
+
+
+@njit(cache=True)
+def is_state(nominal: FloatArray, packed: FloatArray, radii: FloatArray) -> bool:
+    """Whether all values are finite and no radius is negative."""
+    for radius in radii:
+        if not 0.0 <= radius < math.inf:
+            return False
+    return all_finite(nominal) and all_finite(packed)
 
 
 @njit(cache=True, error_model="numpy")
@@ -307,10 +319,8 @@ def assemble(
     """
     n = radii.shape[0]
     n_forecasts = packed.shape[0] // 2 - n
-    is_good = _all_finite(packed) and _all_finite(radii) and _all_finite(slacks) and _all_finite(nominal)
-    for k in range(n):
-        is_good = is_good and radii[k] >= 0.0
-    if not is_good or not _all_finite(jacobians) or not _all_finite(own_drifts):
+    is_good = is_state(nominal, packed, radii) and all_finite(slacks)
+    if not is_good or not all_finite(jacobians) or not all_finite(own_drifts):
         return BAD_INPUT, np.empty(0), np.empty((0, 0)), np.empty(0)
     velocities = packed[n : 2 * n]
     drifts = own_drifts

@@ -20,33 +20,19 @@ import math
 import numpy as np
 from numba import njit
 
-from concerto.safety._active_set import project_onto_rows
+from concerto.safety._active_set import float_scratch_shape, int_scratch_length, project_onto_rows
+from concerto.safety._assembly import all_finite
 from concerto.safety._barrier import pair_barrier
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import FloatArray
 from concerto.safety.stopping import EgoBrakes, WorstMotions, braking_limit_along, plan_clearance
 
-__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "decide", "is_state", "update_slacks"]
+__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "decide", "update_slacks"]
 
 PASS_THROUGH, QP, BRAKING, FALLBACK = 0, 1, 2, 3
 
 _MIX_HALVINGS = 5
 """Steps of the search between braking and the candidate: the mix is at most 1/32 away from the best one."""
-
-
-@njit(cache=True)
-def _all_finite(values: FloatArray) -> bool:
-    """Whether no value is NaN or infinite."""
-    return bool(np.all(np.isfinite(values)))
-
-
-@njit(cache=True)
-def is_state(nominal: FloatArray, packed: FloatArray, radii: FloatArray) -> bool:
-    """Whether all values are finite and no radius is negative."""
-    for radius in radii:
-        if not 0.0 <= radius < math.inf:
-            return False
-    return _all_finite(nominal) and _all_finite(packed)
 
 
 @njit(cache=True, error_model="numpy")
@@ -115,6 +101,7 @@ def decide(
     action: FloatArray,
     filtered: FloatArray,
     barriers: FloatArray,
+    gaps: FloatArray,
 ) -> tuple[int, float]:
     """Choose the ego's action for one control step.
 
@@ -137,6 +124,7 @@ def decide(
         action: output, the action to apply, shape ``(m,)``.
         filtered: output, the candidate before any braking, shape ``(m,)``.
         barriers: output, barrier values, m/s, shape ``(n,)``.
+        gaps: output, distances between the surfaces of ego and partners, m, shape ``(n,)``; negative in overlap.
 
     Returns:
         The source code of the action and the clearance of its stopping plan, m.
@@ -151,17 +139,21 @@ def decide(
         barriers[i], right[i] = pair_barrier(
             position, velocity, positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, slacks[i], normal
         )
+        squared_distance = 0.0
         for k in range(dim):
+            offset = position[k] - positions[i + 1, k]
+            squared_distance += offset * offset
             right[i] += normal[k] * (drift[k] - (forecast[i, k] - velocities[i + 1, k]) / dt)
             for column in range(nominal.shape[0]):
                 rows[i, column] -= normal[k] * jacobian[k, column]
+        gaps[i] = math.sqrt(squared_distance) - distances[i]
 
     brake = _braking_action(velocity, brakes, dt)
     source = FALLBACK
     filtered[:] = brake
-    if _all_finite(rows) and _all_finite(right):
+    if all_finite(rows) and all_finite(right):
         source = _filter(nominal, rows, right, brakes.action_limit, filtered)
-    if not _all_finite(filtered):
+    if not all_finite(filtered):
         filtered[:] = brake
 
     partners = WorstMotions(positions[1:], velocities[1:], distances, max_accelerations, max_speeds)
@@ -220,8 +212,8 @@ def _filter(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_lim
     else:
         multipliers = np.empty(n_rows + 2 * n_actions)
         norms = np.empty(n_rows)
-        floats = np.empty((2 * n_actions + 5, n_actions + 1))
-        integers = np.empty(n_actions + 1 + n_rows + 2 * n_actions, dtype=np.int64)
+        floats = np.empty(float_scratch_shape(n_actions))
+        integers = np.empty(int_scratch_length(n_actions, n_rows), dtype=np.int64)
         status = project_onto_rows(nominal, rows, right, lower, upper, out, multipliers, norms, floats, integers)
     if status == OPTIMAL:
         for k in range(n_actions):

@@ -37,9 +37,9 @@ from enum import StrEnum
 
 import numpy as np
 
-from concerto.safety._assembly import affine_map, bad_state_error, pack_states
+from concerto.safety._assembly import affine_map, bad_state_error, is_state, pack_states
 from concerto.safety._barrier import DEFAULT_CBF_GAMMA, barrier_values
-from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, is_state, update_slacks
+from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, update_slacks
 from concerto.safety.api import (
     DEFAULT_EPSILON,
     DEFAULT_ETA,
@@ -91,6 +91,8 @@ class StackStep:
         filtered_action: the answer before braking: the nominal action, its projection, or the push.
         source: where `action` came from.
         barrier_values: h per ego pair, m/s; negative is a violation.
+        gaps_m: distance between the surfaces per ego pair, m; negative is an overlap and its depth, of which the
+            barrier value says nothing while the two separate.
         lambda_: slack per ego pair that was used, m/s^2.
         prediction_loss: conformal loss per ego pair of the step before, in (-1/2, 1/2); None at the first step.
         stopping_margin_m: smallest clearance of the stopping plan of `action` from every partner's worst declared
@@ -104,6 +106,7 @@ class StackStep:
     filtered_action: FloatArray
     source: SafetySource
     barrier_values: LambdaDict
+    gaps_m: LambdaDict
     lambda_: LambdaDict
     prediction_loss: LambdaDict | None
     stopping_margin_m: float
@@ -111,10 +114,13 @@ class StackStep:
     solve_ms: float
 
     def to_info(self) -> dict[str, object]:
-        """Give the step as values that JSON can hold; pairs become ``"a|b"``, an infinite margin becomes None."""
+        """Give the step as values that JSON can hold: pairs become ``"a|b"``, numbers that are not finite None."""
 
-        def by_text(values: LambdaDict) -> dict[str, float]:
-            return {f"{a}|{b}": value for (a, b), value in values.items()}
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        def by_text(values: LambdaDict) -> dict[str, float | None]:
+            return {f"{a}|{b}": finite(value) for (a, b), value in values.items()}
 
         return {
             "action": self.action.tolist(),
@@ -122,9 +128,10 @@ class StackStep:
             "filtered_action": self.filtered_action.tolist(),
             "source": self.source.value,
             "barrier_values": by_text(self.barrier_values),
+            "gaps_m": by_text(self.gaps_m),
             "lambda": by_text(self.lambda_),
             "prediction_loss": None if self.prediction_loss is None else by_text(self.prediction_loss),
-            "stopping_margin_m": self.stopping_margin_m if math.isfinite(self.stopping_margin_m) else None,
+            "stopping_margin_m": finite(self.stopping_margin_m),
             "fallback_fired": self.fallback_fired,
             "solve_ms": self.solve_ms,
         }
@@ -280,10 +287,12 @@ class SafetyStack:
 
         self._meet(partners, partner_id)
         loss = self._update_slack(positions, velocities, radii)
-        action, filtered, barriers = np.empty_like(nominal), np.empty_like(nominal), np.empty(n - 1)
+        action, filtered = np.empty_like(nominal), np.empty_like(nominal)
+        barriers, gaps = np.empty(n - 1), np.empty(n - 1)
         code, margin = decide(
             nominal, positions, velocities, radii, forecast[1], self._max_accelerations, self._max_speeds, self._alphas,
             self._slacks, jacobian, drift, brakes, self._gamma, self._tau_brake, self.dt, action, filtered, barriers,
+            gaps,
         )  # fmt: skip
         self._last_forecast = forecast
         return StackStep(
@@ -292,6 +301,7 @@ class SafetyStack:
             filtered_action=filtered,
             source=_SOURCE_OF_CODE[code],
             barrier_values=dict(zip(self._pair_keys, barriers.tolist(), strict=True)),
+            gaps_m=dict(zip(self._pair_keys, gaps.tolist(), strict=True)),
             lambda_=dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)),
             prediction_loss=None if loss is None else dict(zip(self._pair_keys, loss, strict=True)),
             stopping_margin_m=margin,
