@@ -208,6 +208,10 @@ def test_no_rounding_takes_the_action_out_of_the_box():
         ({"p": snapshot([3, 0, 0], [0, 0, 0])}, "position of 'p'"),
         ({"ego": snapshot([0, 0, 0], [0, 0, 0]), "p": snapshot([3, 0, 0], [0, 0, 0])}, "2 dimensions"),
         ({"forecast": snapshot([3, 0], [math.nan, 0])}, "forecast velocity of 'p'"),
+        ({"nominal": ["left", "right"]}, "nominal_action"),
+        ({"p": AgentSnapshot([None, 0.0], np.zeros(2), 0.25)}, "position of 'p'"),  # type: ignore[arg-type]
+        ({"p": AgentSnapshot(np.array([3.0, 0.0]), np.zeros(2), None)}, "radius of 'p'"),  # type: ignore[arg-type]
+        ({"p": AgentSnapshot([10**400, 0.0], np.zeros(2), 0.25)}, "real numbers"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_numbers_are_refused_by_name_and_change_nothing(change, name):
@@ -501,6 +505,53 @@ def test_a_stopping_plan_that_the_box_cuts_short_is_not_certified(offset, capaci
     states = {"ego": snapshot([0, 0], velocity), "p": snapshot([-50, 0], [0, 0])}
     margin = stack.step(model.cartesian_accel_to_action(states["ego"], np.zeros(2)), states).stopping_margin_m
     assert (margin > 0.0) == is_certified
+
+
+def stack_behind(jacobian, *, damping=1e-3, offset_fn=None, bounds=B1):
+    model = JacobianControlModel(
+        "ego",
+        jacobian.shape[1],
+        2,
+        jacobian_fn=lambda _: jacobian,
+        damping=damping,
+        max_cartesian_accel_value=1.0,
+        offset_fn=offset_fn,
+    )
+    return SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=bounds, dt=0.1)
+
+
+@pytest.mark.parametrize("damping", [0.0, 1e-3])
+@pytest.mark.parametrize("jacobian", [np.zeros((2, 3)), np.eye(2, 3) * [[1.0], [0.0]], np.full((2, 3), 1e-200)])
+def test_a_singular_map_is_answered_and_has_no_brakes_where_it_has_no_reach(jacobian, damping):
+    far = snapshot([-50, 0], [0, 0])
+    upwards = {"ego": snapshot([0, 0], [0, 1.0]), "p": far}
+    step = stack_behind(jacobian, damping=damping).step(np.zeros(3), upwards)
+    assert np.max(np.abs(step.action)) <= 1.0
+    assert step.stopping_margin_m == -math.inf
+    sideways = {"ego": snapshot([0, 0], [1.0, 0]), "p": far}
+    margin = stack_behind(jacobian, damping=damping).step(np.zeros(3), sideways).stopping_margin_m
+    assert (margin > 0.0) == (jacobian[0, 0] == 1.0)
+
+
+def test_a_singular_map_that_cannot_hold_its_weight_has_no_brakes_at_all():
+    stack = stack_behind(np.eye(2, 3) * [[1.0], [0.0]], offset_fn=lambda _: np.array([0.0, -0.5]))
+    states = {"ego": snapshot([0, 0], [1.0, 0]), "p": snapshot([-50, 0], [0, 0])}
+    assert stack.step(np.zeros(3), states).stopping_margin_m == -math.inf
+
+
+@pytest.mark.parametrize("singular_value", [1e-3, 1e-2])
+def test_a_nearly_singular_map_brakes_as_hard_as_certified(singular_value):
+    """At a singular value like the damping, damped least squares alone would give half of the acceleration."""
+    jacobian = np.diag([1.0, singular_value])
+    stack = stack_behind(jacobian, bounds=Bounds(1e4, 1.0, 10.0, 0.0, 50.0))
+    states = {"ego": snapshot([0, 0], [0, 1.0]), "p": snapshot([0, 0.9], [0, 0])}
+    np.testing.assert_allclose(jacobian @ stack.step(np.zeros(2), states).action, [0.0, -1.0], atol=1e-9)
+
+
+def test_velocity_commands_for_another_control_period_are_refused():
+    model = VelocityCommandControlModel("ego", 2, 0.5, is_immediate=True)
+    with pytest.raises(ValueError, match="control period"):
+        SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
 
 
 def test_a_velocity_commanded_ego_behind_a_jacobian_brakes_at_full_speed():

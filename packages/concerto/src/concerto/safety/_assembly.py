@@ -228,7 +228,7 @@ def pack_states(
         radii = np.array([state.radius for state in states], dtype=np.float64)
     except AttributeError:
         raise ValueError(f"snapshots and forecasts of {list(uids)} must all be AgentSnapshot") from None
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise _shape_error(uids, states, forecasts) from error
     if packed.ndim != 2 or packed.shape[1] not in (2, 3) or radii.ndim != 1:
         raise _shape_error(uids, states, forecasts)
@@ -362,10 +362,10 @@ def bad_state_error(
 ) -> ValueError | None:
     """Give the error that names the first vector that is not finite or the first bad radius; None without one."""
     for name, vector in _named_vectors(uids, states, forecasts):
-        if not np.isfinite(vector).all():
+        if not np.isfinite(np.asarray(vector, dtype=np.float64)).all():  # None, too, is no number
             return ValueError(f"{name} must be finite, got {np.asarray(vector).tolist()}")
     for uid, state in zip(uids, states, strict=True):
-        if not (math.isfinite(state.radius) and state.radius >= 0.0):
+        if not 0.0 <= float(np.asarray(state.radius, dtype=np.float64)) < math.inf:
             return ValueError(f"radius of {uid!r} must be finite and >= 0, got {state.radius}")
     return None
 

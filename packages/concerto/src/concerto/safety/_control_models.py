@@ -258,7 +258,11 @@ class JacobianControlModel:
         jacobian = self._jacobian(state)
         accel = _require_vector("cartesian_accel", cartesian_accel, self.position_dim, self.uid)
         gram = jacobian @ jacobian.T + self.damping**2 * np.eye(self.position_dim)
-        return jacobian.T @ np.linalg.solve(gram, (accel - self._offset(state)) / self.scale)
+        target = (accel - self._offset(state)) / self.scale
+        try:
+            return jacobian.T @ np.linalg.solve(gram, target)
+        except np.linalg.LinAlgError:  # singular, and no damping to speak of: what damping -> 0 tends to
+            return np.linalg.pinv(jacobian) @ target
 
     def max_cartesian_accel(self, bounds: Bounds) -> float:
         """Give the configured capacity, m/s^2.

@@ -60,6 +60,14 @@ from concerto.safety.stopping import EgoBrakes, PartnerMotionBound
 __all__ = ["SafetySource", "SafetyStack", "StackStep"]
 
 
+_MAX_REFINEMENTS = 12
+"""Enough for singular values down to a tenth of the damping."""
+_HOLDING_TOLERANCE = 1e-6
+"""Share of the capacity by which an ego at rest may fail to hold its weight."""
+_INVERSE_TOLERANCE = 1e-12
+"""Share of an acceleration that the inverse of the ego's map may miss before it is refined."""
+
+
 class SafetySource(StrEnum):
     """Where an action came from."""
 
@@ -195,7 +203,7 @@ class SafetyStack:
         _require("epsilon", epsilon, -0.5 < epsilon < 0.5, "between -0.5 and 0.5, the range of the loss")
         _require("eta", eta, math.isfinite(eta) and eta >= 0.0, "finite and >= 0")
         _require("lambda_safe", lambda_safe, math.isfinite(lambda_safe), "finite")
-        _require("n_warmup_steps", n_warmup_steps, n_warmup_steps >= 0, ">= 0")
+        _require("n_warmup_steps", n_warmup_steps, 0 <= n_warmup_steps < math.inf, "finite and >= 0")
         _require("tau_brake", tau_brake, math.isfinite(tau_brake) and tau_brake >= 0.0, "finite and >= 0")
         share = partner_braking_fraction
         _require("partner_braking_fraction", share, 0.0 <= share <= 1.0, "in [0, 1]")
@@ -206,6 +214,9 @@ class SafetyStack:
         _require("capacity of the ego", capacity, math.isfinite(capacity) and capacity > 0.0, "finite and > 0")
         bound = 0.7 * capacity if lambda_bound is None else lambda_bound
         _require("lambda_bound", bound, math.isfinite(bound) and bound > 0.0, "finite and > 0")
+        if isinstance(self._model, VelocityCommandControlModel):
+            model_dt = self._model.dt
+            _require("dt of the ego's velocity commands", model_dt, model_dt == dt, f"the control period ({dt:g})")
 
         self.ego_uid = ego_uid
         self.bounds = bounds
@@ -227,7 +238,7 @@ class SafetyStack:
         self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
         if type(self._model) is DoubleIntegratorControlModel:
             identity, zeros = np.eye(self._model.action_dim), np.zeros((self._model.action_dim,) * 2)
-            brakes = EgoBrakes(identity, zeros[0], zeros, self._capacity, self._action_limit, is_immediate=False)
+            brakes = EgoBrakes(identity, zeros[0], zeros, zeros, self._capacity, self._action_limit, is_immediate=False)
             self._fixed_maps = identity, zeros[0], brakes
         self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
         self.reset()
@@ -273,7 +284,7 @@ class SafetyStack:
             KeyError: the ego, a forecast or the declared motion of a partner is missing; nothing has changed.
         """
         started = time.perf_counter()
-        nominal = np.array(nominal_action, dtype=np.float64)
+        nominal = _as_vector("nominal_action", nominal_action)
         partners = self._partners_of(agent_states)
         uids = (self.ego_uid, *partners)
         states = [agent_states[uid] for uid in uids]
@@ -395,13 +406,20 @@ class SafetyStack:
             zero_action = model.cartesian_accel_to_action(ego, np.zeros(dim))
             columns = [model.cartesian_accel_to_action(ego, unit) - zero_action for unit in identity]
             inverse = np.stack(columns, axis=1)
-            # A damped inverse misses its target by a share e; one Newton-Schulz step leaves e^2, so that the ego
-            # comes to rest and not only nearly so.
-            inverse = inverse @ (2.0 * identity - jacobian @ inverse)
+            # A damped inverse misses its target by a share e; each Newton-Schulz step leaves e^2, so that the ego
+            # brakes as certified and comes to rest. What is left after all is a direction without brakes.
+            for _ in range(_MAX_REFINEMENTS):
+                missed = identity - jacobian @ inverse
+                if not np.max(np.abs(missed)) > _INVERSE_TOLERANCE:
+                    break
+                inverse = inverse + inverse @ missed
+            missed = identity - jacobian @ inverse
+            if np.max(np.abs(missed @ drifts[0])) > _HOLDING_TOLERANCE * self._capacity:
+                missed = identity  # an ego that cannot even hold its weight has no brakes in any direction
             offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
-        if not all(np.isfinite(part).all() for part in (jacobian, inverse, *offsets)):
+        if not all(np.isfinite(part).all() for part in (jacobian, inverse, missed, *offsets)):
             raise ValueError(f"control model of {self.ego_uid!r} must give finite accelerations and actions")
-        brakes = EgoBrakes(inverse, *offsets, self._capacity, self._action_limit, self._is_immediate)
+        brakes = EgoBrakes(inverse, *offsets, missed, self._capacity, self._action_limit, self._is_immediate)
         return np.ascontiguousarray(jacobian), drift, brakes
 
     def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:
@@ -462,6 +480,13 @@ class SafetyStack:
             self._lambda_bound, losses,
         )  # fmt: skip
         return losses.tolist()
+
+
+def _as_vector(name: str, value: object) -> FloatArray:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a vector of numbers: {error}") from None
 
 
 def _require(name: str, value: float, holds: bool, expectation: str) -> None:

@@ -52,6 +52,9 @@ _MAX_PIECES = 64
 _BOX_TOLERANCE = 1e-9
 """Share of the box by which the rounding of a braking action may exceed it."""
 
+_MISSED_TOLERANCE = 1e-6
+"""Share of the deceleration that an action of braking may miss in any direction."""
+
 _REST_ROUNDING = 1e-9
 """Share of its speed that an ego keeps by rounding when it brakes to rest within one control step."""
 
@@ -90,6 +93,8 @@ class EgoBrakes(NamedTuple):
         action_from_accel: shape ``(m, d)``.
         offset_at_rest: shape ``(m,)``.
         offset_from_velocity: shape ``(m, d)``.
+        missed: share of a wanted acceleration that its action does not bring about, shape ``(d, d)``; zero but for
+            singular maps.
         capacity: largest Cartesian acceleration, m/s^2.
         action_limit: largest absolute value of an action component.
         is_immediate: the ego moves at its commanded velocity at once and stops within one step.
@@ -98,6 +103,7 @@ class EgoBrakes(NamedTuple):
     action_from_accel: FloatArray
     offset_at_rest: FloatArray
     offset_from_velocity: FloatArray
+    missed: FloatArray
     capacity: float
     action_limit: float
     is_immediate: bool
@@ -196,12 +202,18 @@ def braking_limit_along(direction: FloatArray, speed: float, brakes: EgoBrakes) 
 
 @njit(cache=True, error_model="numpy")
 def _can_follow(direction: FloatArray, speed: float, limit: float, dt: float, brakes: EgoBrakes) -> bool:
-    """Whether the box holds every action of braking at ``limit`` from ``speed * direction`` down to rest and after it.
+    """Whether the ego really brakes so: at ``limit`` from ``speed * direction`` to rest, with actions inside the box.
 
     `braking_limit_along` keeps one side of the box; on the other an offset (a velocity beyond the box, drag above the
     speed it allows, a weight that cannot be held) would make the ego brake harder or drift off when the action is cut.
     Actions are linear in speed and deceleration, so the ends of the manoeuvre speak for all of it.
     """
+    for k in range(direction.shape[0]):
+        missed = 0.0
+        for j in range(direction.shape[0]):
+            missed += brakes.missed[k, j] * direction[j]
+        if not abs(missed) <= _MISSED_TOLERANCE:
+            return False
     most = brakes.action_limit * (1.0 + _BOX_TOLERANCE)
     weakest = min(limit, speed / dt)
     for k in range(brakes.offset_at_rest.shape[0]):
