@@ -1,5 +1,6 @@
 """Only the owner of the private key can vouch for a message, and anyone can check it."""
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -12,9 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import mldsa as cryptography_mlds
 
 from ripieno.errors import InputError, IntegrityError
 from ripieno.signing import (
+    MAX_DETACHED_BYTES,
     Algorithm,
     algorithm_of,
+    check_detached_signature,
     check_signature,
+    detached_signature,
     generate_key,
     key_id,
     load_private_key,
@@ -59,6 +63,25 @@ def test_a_signature_holds_for_one_key_one_message_one_purpose(algorithm: Algori
     ):
         with pytest.raises(IntegrityError, match="not by key"):
             wrong()
+
+
+@EVERY_ALGORITHM
+def test_a_detached_signature_is_about_one_digest_by_one_key(algorithm: Algorithm) -> None:
+    key = generate_key(algorithm)
+    public, digest = key.public_key(), "0f" * 32
+    data = detached_signature(key, digest)
+    assert len(data) <= MAX_DETACHED_BYTES
+    assert check_detached_signature(data, digest, public) == key_id(public)
+    assert check_detached_signature(data, digest, None) == key_id(public)
+    with pytest.raises(IntegrityError, match=f"is about '{digest}', expected is {'0e' * 32}"):
+        check_detached_signature(data, "0e" * 32, public)
+    with pytest.raises(IntegrityError, match="the trusted one is"):
+        check_detached_signature(data, digest, generate_key(algorithm).public_key())
+    with pytest.raises(IntegrityError, match="malformed"):
+        check_detached_signature(data[:-1], digest, None)
+    statement = json.loads(data)
+    other = mldsa.VerificationKey(public.public_bytes_raw())
+    other.verify(bytes.fromhex(statement["signature"]), digest.encode(), context=b"ripieno.signature/1")
 
 
 def test_signatures_are_randomised() -> None:

@@ -23,12 +23,11 @@ from ripieno._layout import (
     parse_manifest,
     read_manifest_bytes,
 )
-from ripieno._signature_file import MAX_SIGNATURE_FILE_BYTES, check_signature_file
 from ripieno._verdict import Check, SignatureState, VerifyOptions, VerifyReport, VerifyStatus
 from ripieno.chain import ChainBroken, ChainReport, Entry, verify_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import FileRecord, list_tree, open_regular, sha256_file
-from ripieno.signing import PublicKey
+from ripieno.signing import MAX_DETACHED_BYTES, PublicKey, check_detached_signature
 
 MARK = b'"ripieno.run/'
 """Both the manifest and line 1 of the events hold it, so that damage to one of them does not hide the run."""
@@ -234,9 +233,9 @@ class _RunFolder:
             return f"{SignatureState.ABSENT.value}; pin the digest elsewhere and give it with --expect"
         self.signature = SignatureState.INVALID
         with open_regular(path) as stream:
-            data = stream.read(MAX_SIGNATURE_FILE_BYTES + 1)
+            data = stream.read(MAX_DETACHED_BYTES + 1)
         try:
-            signer = check_signature_file(data, self.digest, self.public_key)
+            signer = check_detached_signature(data, self.digest, self.public_key)
         except IntegrityError as error:
             raise IntegrityError(f"{SIGNATURE}: {error}") from error
         self.signature = SignatureState.UNCHECKED if self.public_key is None else SignatureState.VALID

@@ -2,6 +2,14 @@
 
 Keys are PEM files: the private one (PKCS #8, holding the 32-byte seed) is readable by its owner only, the
 public one lies beside it. Signatures are randomised, so they stay outside of everything that is hashed.
+
+A *detached signature* is a file of one sealed line of canonical JSON beside the thing whose digest it is about:
+
+    {"algorithm": "ML-DSA-65", "digest": D, "format": "ripieno.signature/1", "key_id": K,
+     "receipt_sha256": S, "signature": hex}
+
+The signature covers the ASCII text of the digest, with the format name as context. The seal shows an accident
+in the file even to somebody without the key.
 """
 
 from __future__ import annotations
@@ -11,21 +19,26 @@ import os
 import stat
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import mldsa
 
+from ripieno.canonical import canonical_json, parse_canonical
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import create_only
+from ripieno.receipts import SEAL, check_sealed, seal
 
 __all__ = [
+    "MAX_DETACHED_BYTES",
     "Algorithm",
     "PrivateKey",
     "PublicKey",
     "algorithm_of",
+    "check_detached_signature",
     "check_signature",
+    "detached_signature",
     "generate_key",
     "key_id",
     "load_private_key",
@@ -38,6 +51,11 @@ PrivateKey: TypeAlias = mldsa.MLDSA44PrivateKey | mldsa.MLDSA65PrivateKey | mlds
 PublicKey: TypeAlias = mldsa.MLDSA44PublicKey | mldsa.MLDSA65PublicKey | mldsa.MLDSA87PublicKey
 
 MAX_KEY_FILE_BYTES = 2**16
+MAX_DETACHED_BYTES = 2**16
+"""Longest detached signature that is read."""
+
+_DETACHED_FORMAT = "ripieno.signature/1"
+_DETACHED_MEMBERS = {"algorithm", "digest", "format", "key_id", SEAL, "signature"}
 
 
 class Algorithm(StrEnum):
@@ -184,3 +202,59 @@ def check_signature(public_key: PublicKey, signature: bytes, message: bytes, *, 
         public_key.verify(signature, message, context)
     except InvalidSignature as error:
         raise IntegrityError(f"the signature is not by key {key_id(public_key)} over this content") from error
+
+
+def detached_signature(private_key: PrivateKey, digest: str) -> bytes:
+    """Sign a digest (text, e.g. a hex SHA-256) and give the bytes of the file that says so."""
+    public_key = private_key.public_key()
+    statement = {
+        "format": _DETACHED_FORMAT,
+        "algorithm": algorithm_of(public_key).value,
+        "key_id": key_id(public_key),
+        "digest": digest,
+        "signature": sign(private_key, digest.encode(), context=_DETACHED_FORMAT.encode()).hex(),
+    }
+    return canonical_json(seal(statement)) + b"\n"
+
+
+def check_detached_signature(data: bytes, digest: str, public_key: PublicKey | None) -> str:
+    """Check a detached signature: its form, what it is about and, when the trusted key is given, who made it.
+
+    Returns:
+        The key id that the file names; without a trusted key it is a claim, not a proof.
+
+    Raises:
+        IntegrityError: malformed, about another digest, or not signed by the trusted key.
+    """
+    statement = _parse_statement(data)
+    if statement["digest"] != digest:
+        raise IntegrityError(f"the signature is about {statement['digest']!r:.80}, expected is {digest}")
+    if public_key is not None:
+        expected = (algorithm_of(public_key).value, key_id(public_key))
+        if (statement["algorithm"], statement["key_id"]) != expected:
+            named = f"{statement['algorithm']} key {statement['key_id']}"
+            raise IntegrityError(f"the signature is by {named}, the trusted one is {' key '.join(expected)}")
+        signature = bytes.fromhex(statement["signature"])
+        check_signature(public_key, signature, digest.encode(), context=_DETACHED_FORMAT.encode())
+    return statement["key_id"]
+
+
+def _parse_statement(data: bytes) -> dict[str, str]:
+    try:
+        value: Any = parse_canonical(data.removesuffix(b"\n"), max_bytes=MAX_DETACHED_BYTES)
+    except InputError as error:
+        raise IntegrityError(f"malformed: {error}") from error
+    if not data.endswith(b"\n") or not isinstance(value, dict):
+        raise IntegrityError("malformed: not one line with a JSON object")
+    members = cast("dict[str, object]", value)
+    if set(members) != _DETACHED_MEMBERS or not all(isinstance(item, str) for item in members.values()):
+        raise IntegrityError(f"malformed: the members must be the texts {', '.join(sorted(_DETACHED_MEMBERS))}")
+    check_sealed(members)
+    statement = cast("dict[str, str]", members)
+    if statement["format"] != _DETACHED_FORMAT or statement["algorithm"] not in set(Algorithm):
+        raise IntegrityError("malformed: unknown format or algorithm")
+    n_digits = 2 * Algorithm(statement["algorithm"]).signature_bytes
+    text = statement["signature"]
+    if len(text) != n_digits or set(text) - set("0123456789abcdef"):
+        raise IntegrityError(f"malformed: the signature must be {n_digits} lowercase hex digits")
+    return statement

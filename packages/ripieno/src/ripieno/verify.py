@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ripieno._layout import SIGNATURE, is_sha256
 from ripieno._run_folder import RunFolderVerifier
-from ripieno._signature_file import signature_file
 from ripieno._verdict import (
     Check,
     SignatureState,
@@ -24,7 +23,7 @@ from ripieno._verdict import (
 )
 from ripieno.errors import InputError, IntegrityError, RipienoError
 from ripieno.files import create_only
-from ripieno.signing import key_id, load_private_key, load_public_key
+from ripieno.signing import detached_signature, key_id, load_private_key, load_public_key
 
 __all__ = [
     "VERIFIER_GROUP",
@@ -118,7 +117,7 @@ def sign_run(folder: Path | str, private_key: Path | str) -> Path:
     if not report.ok:
         raise IntegrityError(f"{folder} does not verify: {report.first_problem}")
     try:
-        create_only(path, signature_file(key, report.digest))
+        create_only(path, detached_signature(key, report.digest))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from error
     return path
