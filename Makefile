@@ -1,7 +1,5 @@
 # Every target makes .venv first when it is missing or stale. `make help` lists them.
 SHELL := bash
-PYTHON ?= python3
-export PYTHON
 export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -11,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-setup: ## make .venv when it is missing or stale
+setup: ## make .venv when it is missing or stale (PYTHON=python3.12 chooses the interpreter, which then stays)
 	@bash scripts/setup-venv.sh
 
 demo: setup ## run the planar push cell with and without the safety stack, verify it, say where to look (RUN_DIR=folder)
@@ -32,6 +30,6 @@ bench: setup ## the speed and safety tables under benchmarks/results (about half
 docs: setup ## the documentation site, into site/
 	@$(BIN)/mkdocs build --strict --quiet
 
-clean: ## remove what the other targets made
+clean: ## remove what the other targets made, but never runs/
 	@rm -rf .venv site dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	@find packages -name __pycache__ -prune -exec rm -rf {} +
+	@find packages tests benchmarks examples scripts -name __pycache__ -prune -exec rm -rf {} +

@@ -12,16 +12,16 @@ done
 
 smoke() { # name, wheels to install, statements
   local name=$1 wheels=$2 code=$3
-  python3=${PYTHON:-python3}
-  "$python3" -m venv "$work/$name"
+  .venv/bin/python -m venv "$work/$name"
   # The wheels are named as files: a package of the same name on an index is never considered for them.
   "$work/$name/bin/python" -m pip install --quiet --constraint "$root/constraints.txt" $wheels
   (cd "$work" && "$work/$name/bin/python" -W error -c "$code")
   echo "  $name: installs and imports alone"
 }
 
-ripieno=$work/dist/ripieno-0.1.0-py3-none-any.whl
-smoke ripieno "$ripieno" 'import ripieno, ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor; assert ripieno.__version__ == "0.1.0"'
-smoke concerto "$ripieno $work/dist/ripieno_concerto-0.1.0-py3-none-any.whl" 'import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners; assert concerto.__version__ == "0.1.0"'
-smoke phase "$ripieno $work/dist/ripieno_phase-0.1.0-py3-none-any.whl" 'import scpn_phase_orchestrator as p; assert p.__version__ == "0.1.0"'
-smoke inputlab "$ripieno $work/dist/ripieno_inputlab-0.1.0-py3-none-any.whl" 'import agentinputlab, workers; assert agentinputlab.__version__ == "0.1.0"'
+wheel() { echo "$work/dist/$1"-*.whl; }
+ripieno=$(wheel ripieno)
+smoke ripieno "$ripieno" 'import ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor'
+smoke concerto "$ripieno $(wheel ripieno_concerto)" 'import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners'
+smoke phase "$ripieno $(wheel ripieno_phase)" 'import scpn_phase_orchestrator'
+smoke inputlab "$ripieno $(wheel ripieno_inputlab)" 'import agentinputlab, workers'

@@ -3,7 +3,9 @@
 # "Up to date" means: same checkout path, same interpreter, same dependency files as when it was made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${PYTHON:-python3}
+
+# PYTHON chooses the interpreter; without it, the one that made .venv stays.
+python=${PYTHON:-$(.venv/bin/python -c 'import sys; print(sys._base_executable)' 2>/dev/null || echo python3)}
 
 fingerprint() {
   pwd
