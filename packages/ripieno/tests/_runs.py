@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ripieno._layout import OPENING_MEMBERS
 from ripieno.canonical import canonical_json, content_hash
@@ -28,6 +31,19 @@ def write_small_run(folder: Path, *, finish: bool = True, rewards: tuple[float, 
     else:
         run._chain.abandon()
     return folder
+
+
+def record_fsync(monkeypatch: pytest.MonkeyPatch, note: Callable[[Path], Any] = lambda path: path) -> list[Any]:
+    """Give a list that grows by ``note(path)`` whenever a file or folder is made durable."""
+    notes: list[Any] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        fsync(descriptor)
+        notes.append(note(Path(f"/proc/self/fd/{descriptor}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    return notes
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _runs import record_fsync
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -268,6 +269,19 @@ def test_every_policy_hands_each_line_to_the_system_at_once(policy, tmp_path: Pa
         assert (tmp_path / "chain").read_bytes().count(b"\n") == number + 1
     writer.close()
     assert verify_chain(tmp_path / "chain").entries == 71
+
+
+@pytest.mark.parametrize(("policy", "syncs"), [("always", 70), ("batch", 2), ("never", 0)])
+def test_lines_are_made_durable_as_often_as_the_policy_says(
+    policy, syncs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = ChainWriter(tmp_path / "chain", policy)
+    synced = record_fsync(monkeypatch)
+    for number in range(70):
+        writer.append({"n": number})
+    assert [path.name for path in synced] == ["chain"] * syncs
+    writer.close()
+    assert len(synced) == syncs + 1
 
 
 @settings(max_examples=30, deadline=None)

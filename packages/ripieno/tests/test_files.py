@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from _runs import record_fsync
 
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import (
@@ -46,6 +47,17 @@ def test_a_replaced_file_has_the_new_bytes_and_leaves_nothing_beside(tmp_path: P
     write_atomic(tmp_path / "a", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_file_is_durable_before_its_name_and_the_name_before_the_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = record_fsync(monkeypatch, lambda path: (path, sorted(file.read_bytes() for file in tmp_path.iterdir())))
+    create_only(tmp_path / "a", b"old")
+    assert synced == [(tmp_path / "a", [b"old"]), (tmp_path, [b"old"])]
+    synced.clear()
+    write_atomic(tmp_path / "a", b"new", temporary_name="b")
+    assert synced == [(tmp_path / "b", [b"new", b"old"]), (tmp_path, [b"new", b"old"]), (tmp_path, [b"new"])]
 
 
 def test_a_refused_replacement_leaves_the_old_file_and_nothing_beside(tmp_path: Path) -> None:

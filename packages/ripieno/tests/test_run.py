@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from _children import CONTEXT, Child, run_in_child
-from _runs import ARTIFACTS, read_manifest_json, write_small_run
+from _runs import ARTIFACTS, read_manifest_json, record_fsync, write_small_run
 from _writers import race, write_from_a_fork, write_from_a_fork_while_a_thread_writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,6 +152,18 @@ def test_artifacts_are_private_files_with_their_content(small_run: Path, tmp_pat
     assert run.artifact("deep/er/copy", tmp_path / "link").read_bytes() == b"x" * 3_000_000
     run.finish()
     assert verify(tmp_path / "other").status is VerifyStatus.COMPLETE
+
+
+@pytest.mark.parametrize("durability", ["always", "batch", "never"])
+def test_no_artifact_outlives_the_line_that_explains_it(
+    durability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(tmp_path / "run", durability=durability)
+    named = tmp_path / "run" / "a.bin"
+    synced = record_fsync(monkeypatch, lambda path: (path.name, named.exists()))
+    run.artifact("a.bin", b"x")
+    line = {"always": 2, "batch": 1, "never": 0}[durability]  # with "never" the system decides
+    assert synced == [(".partial-1", False), ("run", False), *[("events.jsonl", False)] * line, ("run", True)]
 
 
 def test_a_relative_folder_stays_where_it_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
