@@ -467,6 +467,18 @@ def test_a_passive_body_needs_only_a_capacity():
         ego_filter(qp=ExpCBFQP.ego_only(control_models={"a": 1.0, "b": 1.0}))
 
 
+def test_a_capacity_that_changes_is_asked_for_again():
+    class Warming(DoubleIntegratorControlModel):
+        def max_cartesian_accel(self, bounds):
+            return capacities.pop()
+
+    capacities = [0.5, 1.0]  # read from the end
+    qp = ExpCBFQP.ego_only(control_models={"a": DoubleIntegratorControlModel("a", 2), "b": Warming("b", 2)})
+    np.testing.assert_allclose(ego_filter(qp=qp)[0], [0.65685425, 0], atol=1e-8)
+    weaker = ExpCBFQP.ego_only(control_models={"a": DoubleIntegratorControlModel("a", 2), "b": 0.5})
+    assert ego_filter(qp=qp)[0].tobytes() == ego_filter(qp=weaker)[0].tobytes()
+
+
 def test_joint_modes_can_keep_clear_of_bodies_without_an_action():
     snapshots = {**NEAR, "c": snapshot((0, 0.6), (1, -0.4))}
     models = {**double_integrators("ab"), "c": 0.0}

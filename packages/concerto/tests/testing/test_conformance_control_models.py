@@ -61,7 +61,9 @@ def test_tolerance_is_what_damping_needs_near_a_singular_jacobian() -> None:
 
 
 class Broken(DoubleIntegratorControlModel):
-    """A good model to break; the default of every method is right."""
+    """A good model to break; the default of every method is right, and no map is offered besides."""
+
+    affine: Any = None
 
     def __init__(self) -> None:
         super().__init__("ego", 2)
@@ -122,6 +124,16 @@ class CurvedMap(Broken):
         return np.arcsinh(super().cartesian_accel_to_action(state, cartesian_accel))
 
 
+class OffersAnotherMap(Broken):
+    def affine(self, state: Any) -> Any:
+        return 2.0 * np.eye(2), np.zeros(2)
+
+
+class OffersTheWrongShapes(Broken):
+    def affine(self, state: Any) -> Any:
+        return np.eye(2), 0.0
+
+
 class ForgetsTheGain(Broken):
     def action_to_cartesian_accel(self, state: Any, action: Any) -> Any:
         return 2.0 * super().action_to_cartesian_accel(state, action)
@@ -151,6 +163,8 @@ BROKEN = [
     (ReturnsItsArgument, "fresh_output"),
     (ReusesABuffer, "fresh_output"),
     (CurvedMap, "affine"),
+    (OffersAnotherMap, "offered_map"),
+    (OffersTheWrongShapes, "offered_map"),
     (ForgetsTheGain, "right_inverse"),
     (NegativeCapacity, "positive_capacity"),
     (NanCapacity, "positive_capacity"),
@@ -161,6 +175,18 @@ BROKEN = [
 @pytest.mark.parametrize(("broken", "check"), BROKEN)
 def test_a_broken_model_is_refused_by_the_check_for_its_defect_alone(broken: type[Broken], check: str) -> None:
     assert [row.check for row in run_all(control_model_checks(broken())) if not row.passed] == [check]
+
+
+def test_a_subclass_that_changes_one_map_and_inherits_the_other_is_refused() -> None:
+    class Geared(DoubleIntegratorControlModel):
+        def action_to_cartesian_accel(self, state: Any, action: Any) -> Any:
+            return 2.0 * super().action_to_cartesian_accel(state, action)
+
+        def cartesian_accel_to_action(self, state: Any, cartesian_accel: Any) -> Any:
+            return super().cartesian_accel_to_action(state, cartesian_accel) / 2.0
+
+    rows = run_all(control_model_checks(Geared("ego", 2)))
+    assert [row.check for row in rows if not row.passed] == ["offered_map"]
 
 
 def test_every_check_is_proved_able_to_refuse() -> None:

@@ -180,8 +180,8 @@ def _capacity(uid: str, models: Mapping[str, AgentControlModel | float], bounds:
 
 
 def _has_fixed_capacity(model: AgentControlModel | float) -> bool:
-    """Whether the capacity depends on the bounds alone, so that it may be kept."""
-    return isinstance(model, (int, float, DoubleIntegratorControlModel, VelocityCommandControlModel))
+    """Whether the capacity depends on the bounds alone, so that it may be kept; a subclass may do as it likes."""
+    return isinstance(model, (int, float)) or type(model) in (DoubleIntegratorControlModel, VelocityCommandControlModel)
 
 
 def affine_map(model: AgentControlModel, state: AgentSnapshot) -> tuple[FloatArray, FloatArray]:

@@ -30,8 +30,9 @@ class AgentControlModel(Protocol):
     Implementations are deterministic, and ``action_to_cartesian_accel(s, cartesian_accel_to_action(s, a))``
     gives back ``a`` for every ``a`` in the image of the map, to the precision the class states. The rows of
     the filter and the emergency override use this pair of maps and no other. A class may also offer
-    ``affine(state) -> (J, a0)`` with shapes ``(position_dim, action_dim)`` and ``(position_dim,)``; without
-    it the filter evaluates ``action_to_cartesian_accel`` at zero and at every unit action.
+    ``affine(state) -> (J, a0)`` with shapes ``(position_dim, action_dim)`` and ``(position_dim,)``, which the
+    filter then uses, so a subclass that changes one map overrides both; without it the filter evaluates
+    ``action_to_cartesian_accel`` at zero and at every unit action.
     """
 
     @property

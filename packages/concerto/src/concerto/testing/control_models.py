@@ -198,6 +198,24 @@ def _accel(trial: _Trial, state: AgentSnapshot, action: FloatArray) -> FloatArra
     return flat(trial.model.action_to_cartesian_accel(copy_of(state), action.copy()))
 
 
+@_suite.check("keep affine(state), where it is offered, equal to action_to_cartesian_accel: override both or neither")
+def offered_map(trial: _Trial) -> None:
+    """An offered affine(state) gives the acceleration of every action: J u + a0 = action_to_cartesian_accel."""
+    cases, model = trial.cases(), trial.model
+    offered = getattr(model, "affine", None)
+    if offered is None:
+        return
+    for state, action in cases:
+        jacobian, offset = offered(copy_of(state))
+        shapes = np.shape(jacobian), np.shape(offset)
+        expected = (model.position_dim, model.action_dim), (model.position_dim,)
+        demand(shapes == expected, f"affine(state) has the shapes {shapes}, not {expected}")
+        accel = _accel(trial, state, action)
+        error = np.abs(jacobian @ action + offset - accel).max()
+        allowed = _ROUNDING * (1.0 + np.abs(accel).max())
+        demand(error <= allowed, f"affine(state) and action_to_cartesian_accel differ by {error:.3g} m/s^2")
+
+
 @_suite.check("make cartesian_accel_to_action a right inverse of the other map, offset included; or lower the damping")
 def right_inverse(trial: _Trial) -> None:
     """accel(action(a)) = a for every acceleration the robot can have, within the stated tolerance."""
