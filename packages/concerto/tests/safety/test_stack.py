@@ -312,6 +312,14 @@ def test_settings_out_of_range_are_refused_by_name(setting):
         make_stack(**setting)
 
 
+@pytest.mark.parametrize("name", ["ego_uid", "bounds", "dt", "partner_motion"])
+def test_what_a_stack_was_told_can_be_read_and_not_exchanged_behind_its_back(name):
+    stack = make_stack()
+    told = getattr(stack, name)
+    with pytest.raises(AttributeError):
+        setattr(stack, name, told)
+
+
 # ----------------------------------------------------------------------------------------------------- conformal slack
 
 

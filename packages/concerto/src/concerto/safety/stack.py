@@ -218,10 +218,10 @@ class SafetyStack:
             model_dt = self._model.dt
             _require("dt of the ego's velocity commands", model_dt, model_dt == dt, f"the control period ({dt:g})")
 
-        self.ego_uid = ego_uid
-        self.bounds = bounds
-        self.dt = float(dt)
-        self.partner_motion: PartnerMotionBound | Mapping[str, PartnerMotionBound] = (
+        self._ego_uid = ego_uid
+        self._bounds = bounds
+        self._dt = float(dt)
+        self._partner_motion: PartnerMotionBound | Mapping[str, PartnerMotionBound] = (
             PartnerMotionBound(max_acceleration=capacity) if partner_motion is None else partner_motion
         )
         self._models = dict(control_models)
@@ -250,6 +250,26 @@ class SafetyStack:
         self._slacks = np.zeros(0)
         self._warmup_steps_remaining = 0
         self._last_forecast: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def ego_uid(self) -> str:
+        """The robot whose actions are decided."""
+        return self._ego_uid
+
+    @property
+    def bounds(self) -> Bounds:
+        """Box of the action and acceleration capacity."""
+        return self._bounds
+
+    @property
+    def dt(self) -> float:
+        """Control period, s."""
+        return self._dt
+
+    @property
+    def partner_motion(self) -> PartnerMotionBound | Mapping[str, PartnerMotionBound]:
+        """What is declared of the partners; for another declaration make another stack."""
+        return self._partner_motion
 
     @property
     def state(self) -> SafetyState:
@@ -286,7 +306,7 @@ class SafetyStack:
         started = time.perf_counter()
         nominal = _as_vector("nominal_action", nominal_action)
         partners = self._partners_of(agent_states)
-        uids = (self.ego_uid, *partners)
+        uids = (self._ego_uid, *partners)
         states = [agent_states[uid] for uid in uids]
         predicted = self._forecasts_of(partner_predicted_states, partners)
         packed, radii = pack_states(uids, states, predicted)
@@ -302,7 +322,7 @@ class SafetyStack:
         barriers, gaps = np.empty(n - 1), np.empty(n - 1)
         code, margin = decide(
             nominal, positions, velocities, radii, forecast[1], self._max_accelerations, self._max_speeds, self._alphas,
-            self._slacks, jacobian, drift, brakes, self._gamma, self._tau_brake, self.dt, action, filtered, barriers,
+            self._slacks, jacobian, drift, brakes, self._gamma, self._tau_brake, self._dt, action, filtered, barriers,
             gaps,
         )  # fmt: skip
         self._last_forecast = forecast
@@ -328,25 +348,25 @@ class SafetyStack:
             KeyError: the ego is missing, or a partner's control model when ``partner_braking_fraction > 0``.
         """
         partners = self._partners_of(agent_states)
-        uids = (self.ego_uid, *partners)
+        uids = (self._ego_uid, *partners)
         packed, radii = pack_states(uids, [agent_states[uid] for uid in uids], [])
         alphas = self._alphas if partners is self._partners else self._pair_braking(partners)
         pairs = np.stack((np.zeros(len(partners), np.int64), np.arange(1, len(uids))), axis=1)
         values = barrier_values(packed, radii, pairs, alphas).tolist()
-        return {canonical_pair_key(self.ego_uid, uid): value for uid, value in zip(partners, values, strict=True)}
+        return {canonical_pair_key(self._ego_uid, uid): value for uid, value in zip(partners, values, strict=True)}
 
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
         """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""
         known = self._partners
-        if known is not None and len(agent_states) == len(known) + 1 and self.ego_uid in agent_states:
+        if known is not None and len(agent_states) == len(known) + 1 and self._ego_uid in agent_states:
             for uid in known:
                 if uid not in agent_states:
                     break
             else:
                 return known
-        if self.ego_uid not in agent_states:
-            raise KeyError(f"agent_states must hold the ego {self.ego_uid!r}, got {sorted(agent_states)}")
-        return tuple(sorted(uid for uid in agent_states if uid != self.ego_uid))
+        if self._ego_uid not in agent_states:
+            raise KeyError(f"agent_states must hold the ego {self._ego_uid!r}, got {sorted(agent_states)}")
+        return tuple(sorted(uid for uid in agent_states if uid != self._ego_uid))
 
     def _forecasts_of(
         self, predicted: Mapping[str, AgentSnapshot] | None, partners: tuple[str, ...]
@@ -390,7 +410,7 @@ class SafetyStack:
             return later[: n - 1], later[n - 1 :]
         velocities = packed[n + 1 : 2 * n]
         with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
-            return packed[1:n] + self.dt * velocities, velocities
+            return packed[1:n] + self._dt * velocities, velocities
 
     def _ego_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
         """Give J and a0 of ``a = J u + a0``, and what they leave for braking."""
@@ -418,7 +438,7 @@ class SafetyStack:
                 missed = identity  # an ego that cannot even hold its weight has no brakes in any direction
             offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
         if not all(np.isfinite(part).all() for part in (jacobian, inverse, missed, *offsets)):
-            raise ValueError(f"control model of {self.ego_uid!r} must give finite accelerations and actions")
+            raise ValueError(f"control model of {self._ego_uid!r} must give finite accelerations and actions")
         brakes = EgoBrakes(inverse, *offsets, missed, self._capacity, self._action_limit, self._is_immediate)
         return np.ascontiguousarray(jacobian), drift, brakes
 
@@ -438,7 +458,7 @@ class SafetyStack:
                 self._warmup_steps_remaining = self._n_warmup_steps
             self._last_forecast = None
             self._partners = partners
-            self._pair_keys = [canonical_pair_key(self.ego_uid, uid) for uid in partners]
+            self._pair_keys = [canonical_pair_key(self._ego_uid, uid) for uid in partners]
             self._max_accelerations = np.array([motion.max_acceleration for motion in motions], dtype=np.float64)
             self._max_speeds = np.array([motion.max_speed for motion in motions], dtype=np.float64)
             self._alphas = alphas
@@ -446,7 +466,7 @@ class SafetyStack:
             self._partner_id = partner_id
 
     def _motion_of(self, uid: str) -> PartnerMotionBound:
-        declared = self.partner_motion
+        declared = self._partner_motion
         if isinstance(declared, PartnerMotionBound):
             return declared
         if uid not in declared:
@@ -461,7 +481,7 @@ class SafetyStack:
             return 0.0
         if uid not in self._models:
             raise KeyError(f"control_models must hold {uid!r} when partner_braking_fraction > 0")
-        capacity = self._models[uid].max_cartesian_accel(self.bounds)
+        capacity = self._models[uid].max_cartesian_accel(self._bounds)
         _require(f"capacity of {uid!r}", capacity, math.isfinite(capacity) and capacity > 0.0, "finite and > 0")
         return self._partner_braking_fraction * capacity
 
@@ -476,7 +496,7 @@ class SafetyStack:
         losses = np.empty(len(self._slacks))
         self._slacks = self._slacks.copy()
         update_slacks(
-            self._slacks, positions, velocities, radii, *self._last_forecast, self._alphas, self.dt, target, self._eta,
+            self._slacks, positions, velocities, radii, *self._last_forecast, self._alphas, self._dt, target, self._eta,
             self._lambda_bound, losses,
         )  # fmt: skip
         return losses.tolist()
