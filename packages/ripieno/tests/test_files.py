@@ -1,5 +1,6 @@
 """Files are written once and whole, and what is read is a plain file or nothing."""
 
+import errno
 import hashlib
 import os
 import socket
@@ -40,6 +41,18 @@ def test_a_dangling_link_counts_as_existing(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         create_only(tmp_path / "a", b"x")
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_that_cannot_be_made_durable_is_removed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_disk(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    write_atomic(tmp_path / "a", b"old")
+    monkeypatch.setattr(os, "fsync", broken_disk)
+    for write in (lambda: create_only(tmp_path / "b", b"x"), lambda: write_atomic(tmp_path / "a", b"new")):
+        with pytest.raises(OSError, match="Input/output error"):
+            write()
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
 
 
 def test_a_replaced_file_has_the_new_bytes_and_leaves_nothing_beside(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ class RunWriter:
         """Build the folder under another name and rename it, so that a half-made run never has its name."""
         running = seal({**self._opening, "status": RunStatus.RUNNING.value})
         manifest = manifest_bytes(running)
+        # Outside of the block below: in Python 3.12 and 3.13 no handler sees what a tracer raises in a comprehension.
+        opening = {"opening": {name: running[name] for name in ("format", "kind", "system")}}
         if os.path.lexists(self.folder):
             raise InputError(f"the run folder {self.folder} exists already; choose another")
         staging = self.folder.with_name(f".{self.folder.name}.{secrets.token_hex(8)}.partial")
@@ -151,7 +153,7 @@ class RunWriter:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             staging.mkdir(mode=0o700)
             chain = ChainWriter(staging / EVENTS, durability, genesis=opening_hash(running))
-            chain.append({"opening": {name: self._opening[name] for name in ("format", "kind", "system")}})
+            chain.append(opening)
             create_only(staging / MANIFEST, manifest)
             staging.rename(self.folder)  # fails when another writer was faster: its folder is not empty
             chain.path = self.folder / EVENTS
