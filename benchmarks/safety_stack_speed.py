@@ -39,10 +39,12 @@ def compiled_decision(
     n = len(bodies) - 1
     positions = np.array([body.position for body in bodies])
     velocities = np.array([body.velocity for body in bodies])
-    brakes = EgoBrakes(np.eye(2), np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False)
+    brakes = EgoBrakes(
+        np.eye(2), np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False, holds=True
+    )
     arguments = (
         nominal, positions, velocities, np.full(n + 1, 0.25), velocities[1:], np.ones(n), np.full(n, np.inf),
-        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, 5.0, 0.1, stack.dt, np.empty(2),
+        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, np.inf, 5.0, 0.1, stack.dt, np.empty(2),
         np.empty(2), np.empty(n), np.empty(n),
     )  # fmt: skip
     return lambda _: decide(*arguments)

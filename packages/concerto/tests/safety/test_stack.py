@@ -515,7 +515,7 @@ def test_a_stopping_plan_that_the_box_cuts_short_is_not_certified(offset, capaci
     assert (margin > 0.0) == is_certified
 
 
-def stack_behind(jacobian, *, damping=1e-3, offset_fn=None, bounds=B1):
+def stack_behind(jacobian, *, damping=1e-3, offset_fn=None, bounds=B1, **settings_):
     model = JacobianControlModel(
         "ego",
         jacobian.shape[1],
@@ -525,7 +525,7 @@ def stack_behind(jacobian, *, damping=1e-3, offset_fn=None, bounds=B1):
         max_cartesian_accel_value=1.0,
         offset_fn=offset_fn,
     )
-    return SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=bounds, dt=0.1)
+    return SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=bounds, dt=0.1, **settings_)
 
 
 @pytest.mark.parametrize("damping", [0.0, 1e-3])
@@ -547,6 +547,13 @@ def test_a_singular_map_that_cannot_hold_its_weight_has_no_brakes_at_all():
     assert stack.step(np.zeros(3), states).stopping_margin_m == -math.inf
 
 
+def test_coming_to_rest_is_not_enough_where_the_weight_cannot_be_held():
+    """Falling up at 0.01 m/s the last step of braking needs less than the weight; at rest it would need more."""
+    stack = stack_behind(np.eye(2), offset_fn=lambda _: np.array([0.0, -1.05]))
+    states = {"ego": snapshot([0, 0], [0, 0.01]), "p": snapshot([-50, 0], [0, 0])}
+    assert stack.step(np.array([0.0, 0.95]), states).stopping_margin_m == -math.inf
+
+
 @pytest.mark.parametrize("singular_value", [1e-3, 1e-2])
 def test_a_nearly_singular_map_brakes_as_hard_as_certified(singular_value):
     """At a singular value like the damping, damped least squares alone would give half of the acceleration."""
@@ -560,6 +567,23 @@ def test_velocity_commands_for_another_control_period_are_refused():
     model = VelocityCommandControlModel("ego", 2, 0.5, is_immediate=True)
     with pytest.raises(ValueError, match="control period"):
         SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
+
+
+@pytest.mark.parametrize(("crossing", "moment"), [(1.0, 1.6), (1.15, 1.8), (1.2, 1.9), (1.05, 1.7)])
+def test_an_ego_with_stronger_brakes_at_lower_speed_keeps_to_its_plan(crossing, moment):
+    """It means to be through before a partner crosses behind it; braking harder than planned would keep it there."""
+    nothing = PartnerMotionBound(0.0)
+    stack = stack_behind(np.eye(2), offset_fn=lambda state: 0.9 * state.velocity, partner_motion=nothing)
+    p, v = np.zeros(2), np.array([1.0, 0.0])
+    q, w = np.array([crossing, 1.5 * moment]), np.array([0.0, -1.5])
+    for k in range(60):
+        step = stack.step(np.array([-1.0, 0.0]), {"ego": snapshot(p, v, 0.2), "p": snapshot(q, w, 0.2)})
+        assert k > 0 or step.stopping_margin_m > 0.0
+        a = step.action + 0.9 * v
+        for s in np.linspace(0.0, 0.1, 11):
+            if np.linalg.norm(p + v * s + 0.5 * a * s * s - q - w * s) < 0.4 - 1e-6:
+                assert np.linalg.norm(v + a * s) < 1e-6
+        p, v, q = p + 0.1 * v + 0.005 * a, v + 0.1 * a, q + 0.1 * w
 
 
 def test_a_velocity_commanded_ego_behind_a_jacobian_brakes_at_full_speed():

@@ -54,7 +54,7 @@ def sampled_clearance(plan, partners, n=4001):
 def certificate(p, v, a, dt, partners, capacity, *, is_immediate=False):
     dim = len(p)
     brakes = EgoBrakes(
-        np.eye(dim), np.zeros(dim), np.zeros((dim, dim)), np.zeros((dim, dim)), capacity, 1e9, is_immediate
+        np.eye(dim), np.zeros(dim), np.zeros((dim, dim)), np.zeros((dim, dim)), capacity, 1e9, is_immediate, holds=True
     )
     positions, velocities = (np.array([q[k] for q in partners]).reshape(-1, dim) for k in (0, 1))
     distances, accelerations, speeds = (np.array([q[k] for q in partners], dtype=float) for k in (2, 3, 4))

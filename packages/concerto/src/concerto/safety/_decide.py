@@ -25,7 +25,13 @@ from concerto.safety._assembly import all_finite
 from concerto.safety._barrier import pair_barrier
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import FloatArray
-from concerto.safety.stopping import EgoBrakes, WorstMotions, braking_limit_along, plan_clearance
+from concerto.safety.stopping import (
+    EgoBrakes,
+    WorstMotions,
+    braking_limit_along,
+    plan_clearance,
+    planned_deceleration,
+)
 
 __all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "decide", "update_slacks"]
 
@@ -94,7 +100,8 @@ def decide(
     slacks: FloatArray,
     jacobian: FloatArray,
     drift: FloatArray,
-    brakes: EgoBrakes,
+    own_brakes: EgoBrakes,
+    planned: float,
     gamma: float,
     tau_brake: float,
     dt: float,
@@ -102,7 +109,7 @@ def decide(
     filtered: FloatArray,
     barriers: FloatArray,
     gaps: FloatArray,
-) -> tuple[int, float]:
+) -> tuple[int, float, float]:
     """Choose the ego's action for one control step.
 
     Args:
@@ -117,7 +124,8 @@ def decide(
         slacks: lambda per partner, m/s^2, shape ``(n,)``.
         jacobian: ego acceleration per unit action, shape ``(d, m)``.
         drift: ego acceleration at zero action, shape ``(d,)``.
-        brakes: of the ego.
+        own_brakes: of the ego.
+        planned: deceleration of the stopping plan of the last action, m/s^2; ``inf`` when there is none.
         gamma: rate of the barrier, 1/s.
         tau_brake: time to collision below which the ego brakes, s.
         dt: control period, s.
@@ -127,7 +135,7 @@ def decide(
         gaps: output, distances between the surfaces of ego and partners, m, shape ``(n,)``; negative in overlap.
 
     Returns:
-        The source code of the action and the clearance of its stopping plan, m.
+        The source code of the action, the clearance of its stopping plan, m, and the plan's deceleration, m/s^2.
     """
     n, dim = forecast.shape
     position, velocity = positions[0], velocities[0]
@@ -148,6 +156,8 @@ def decide(
                 rows[i, column] -= normal[k] * jacobian[k, column]
         gaps[i] = math.sqrt(squared_distance) - distances[i]
 
+    partners = WorstMotions(positions[1:], velocities[1:], distances, max_accelerations, max_speeds)
+    brakes = _brakes_to_use(position, velocity, jacobian, drift, own_brakes, planned, dt, partners)
     brake = _braking_action(velocity, brakes, dt)
     source = FALLBACK
     filtered[:] = brake
@@ -156,14 +166,13 @@ def decide(
     if not all_finite(filtered):
         filtered[:] = brake
 
-    partners = WorstMotions(positions[1:], velocities[1:], distances, max_accelerations, max_speeds)
     action[:] = filtered
     accel = _acceleration(jacobian, action, drift)
     share = 0.0  # of the candidate in the mix with braking
     if not _drives_into_somebody(positions, velocities, accel, distances, tau_brake, dt):
         clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
         if clearance >= 0.0:
-            return source, clearance
+            return source, clearance, planned_deceleration(velocity, accel, dt, brakes)
         step = 1.0
         for _ in range(_MIX_HALVINGS):
             step *= 0.5
@@ -174,7 +183,44 @@ def decide(
     _mix(brake, filtered, share, brakes.action_limit, action)
     accel = _acceleration(jacobian, action, drift)
     clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
-    return (FALLBACK if source == FALLBACK else BRAKING), clearance
+    code = FALLBACK if source == FALLBACK else BRAKING
+    return code, clearance, planned_deceleration(velocity, accel, dt, brakes)
+
+
+@njit(cache=True, error_model="numpy")
+def _brakes_to_use(
+    position: FloatArray,
+    velocity: FloatArray,
+    jacobian: FloatArray,
+    drift: FloatArray,
+    brakes: EgoBrakes,
+    planned: float,
+    dt: float,
+    partners: WorstMotions,
+) -> EgoBrakes:
+    """Give the brakes, or those of the last stopping plan where braking harder than planned is what is not certified.
+
+    Drag that helps less and less, say, leaves more to brake with at a lower speed. But an ego that leaves the way of a
+    partner stays in it when it brakes harder than it planned.
+    """
+    if brakes.is_immediate or not 0.0 < planned < math.inf or not np.any(brakes.offset_from_velocity):
+        return brakes  # without an offset that follows the velocity the limit is the same all the way
+    accel = _acceleration(jacobian, _braking_action(velocity, brakes, dt), drift)
+    hard = plan_clearance(position, velocity, accel, dt, brakes, partners)
+    if hard >= 0.0:
+        return brakes
+    weaker = EgoBrakes(
+        brakes.action_from_accel,
+        brakes.offset_at_rest,
+        brakes.offset_from_velocity,
+        brakes.missed,
+        planned,
+        brakes.action_limit,
+        brakes.is_immediate,
+        brakes.holds,
+    )
+    accel = _acceleration(jacobian, _braking_action(velocity, weaker, dt), drift)
+    return weaker if plan_clearance(position, velocity, accel, dt, weaker, partners) > hard else brakes
 
 
 @njit(cache=True, error_model="numpy")

@@ -62,8 +62,8 @@ __all__ = ["SafetySource", "SafetyStack", "StackStep"]
 
 _MAX_REFINEMENTS = 12
 """Enough for singular values down to a tenth of the damping."""
-_HOLDING_TOLERANCE = 1e-6
-"""Share of the capacity by which an ego at rest may fail to hold its weight."""
+_HOLDING_TOLERANCE = 1e-9
+"""Share of its limits by which an ego at rest may fail to hold its weight."""
 _INVERSE_TOLERANCE = 1e-12
 """Share of an acceleration that the inverse of the ego's map may miss before it is refined."""
 
@@ -153,8 +153,9 @@ class SafetyStack:
     in every contact. It does not depend on the slack, the forecasts, ``cbf_gamma`` or ``tau_brake``.
 
     "As its control model says" means: the acceleration of the action holds for the whole control period (a
-    `VelocityCommandControlModel` may instead move at its command at once), and an offset of the map, if any, is linear
-    in the velocity. An actuator, a wall or another layer that cuts an applied action short voids the guarantee.
+    `VelocityCommandControlModel` may instead move at its command at once), an offset of the map, if any, is linear in
+    the velocity, and the Jacobian of an arm leaves it at least the present braking on the way to rest. An actuator, a
+    wall or another layer that cuts an applied action short voids the guarantee.
 
     Args:
         ego_uid: the robot whose actions are decided.
@@ -238,7 +239,8 @@ class SafetyStack:
         self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
         if type(self._model) is DoubleIntegratorControlModel:
             identity, zeros = np.eye(self._model.action_dim), np.zeros((self._model.action_dim,) * 2)
-            brakes = EgoBrakes(identity, zeros[0], zeros, zeros, self._capacity, self._action_limit, is_immediate=False)
+            limits = self._capacity, self._action_limit
+            brakes = EgoBrakes(identity, zeros[0], zeros, zeros, *limits, is_immediate=False, holds=True)
             self._fixed_maps = identity, zeros[0], brakes
         self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
         self.reset()
@@ -250,6 +252,7 @@ class SafetyStack:
         self._slacks = np.zeros(0)
         self._warmup_steps_remaining = 0
         self._last_forecast: tuple[FloatArray, FloatArray] | None = None
+        self._planned_deceleration = math.inf
 
     @property
     def ego_uid(self) -> str:
@@ -280,6 +283,7 @@ class SafetyStack:
     def start_episode(self) -> None:
         """Forget the last step, keep the slack: the next forecast error must not span a reset of the environment."""
         self._last_forecast = None
+        self._planned_deceleration = math.inf
 
     def step(
         self,
@@ -320,10 +324,10 @@ class SafetyStack:
         loss = self._update_slack(positions, velocities, radii)
         action, filtered = np.empty_like(nominal), np.empty_like(nominal)
         barriers, gaps = np.empty(n - 1), np.empty(n - 1)
-        code, margin = decide(
+        code, margin, self._planned_deceleration = decide(
             nominal, positions, velocities, radii, forecast[1], self._max_accelerations, self._max_speeds, self._alphas,
-            self._slacks, jacobian, drift, brakes, self._gamma, self._tau_brake, self._dt, action, filtered, barriers,
-            gaps,
+            self._slacks, jacobian, drift, brakes, self._planned_deceleration, self._gamma, self._tau_brake, self._dt,
+            action, filtered, barriers, gaps,
         )  # fmt: skip
         self._last_forecast = forecast
         return StackStep(
@@ -434,12 +438,15 @@ class SafetyStack:
                     break
                 inverse = inverse + inverse @ missed
             missed = identity - jacobian @ inverse
-            if np.max(np.abs(missed @ drifts[0])) > _HOLDING_TOLERANCE * self._capacity:
-                missed = identity  # an ego that cannot even hold its weight has no brakes in any direction
             offsets = -inverse @ drifts[0], -inverse @ drift_from_velocity
+            holds = bool(
+                np.max(np.abs(offsets[0])) <= (1.0 + _HOLDING_TOLERANCE) * self._action_limit
+                and np.max(np.abs(missed @ drifts[0])) <= _HOLDING_TOLERANCE * self._capacity
+            )
         if not all(np.isfinite(part).all() for part in (jacobian, inverse, missed, *offsets)):
             raise ValueError(f"control model of {self._ego_uid!r} must give finite accelerations and actions")
-        brakes = EgoBrakes(inverse, *offsets, missed, self._capacity, self._action_limit, self._is_immediate)
+        limits = self._capacity, self._action_limit
+        brakes = EgoBrakes(inverse, *offsets, missed, *limits, is_immediate=self._is_immediate, holds=holds)
         return np.ascontiguousarray(jacobian), drift, brakes
 
     def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:

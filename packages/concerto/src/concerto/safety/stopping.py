@@ -38,6 +38,7 @@ __all__ = [
     "WorstMotions",
     "braking_limit_along",
     "plan_clearance",
+    "planned_deceleration",
     "stopping_distance",
 ]
 
@@ -98,6 +99,7 @@ class EgoBrakes(NamedTuple):
         capacity: largest Cartesian acceleration, m/s^2.
         action_limit: largest absolute value of an action component.
         is_immediate: the ego moves at its commanded velocity at once and stops within one step.
+        holds: some action inside the box keeps an ego at rest where it is.
     """
 
     action_from_accel: FloatArray
@@ -107,6 +109,7 @@ class EgoBrakes(NamedTuple):
     capacity: float
     action_limit: float
     is_immediate: bool
+    holds: bool
 
 
 class WorstMotions(NamedTuple):
@@ -205,7 +208,7 @@ def _can_follow(direction: FloatArray, speed: float, limit: float, dt: float, br
     """Whether the ego really brakes so: at ``limit`` from ``speed * direction`` to rest, with actions inside the box.
 
     `braking_limit_along` keeps one side of the box; on the other an offset (a velocity beyond the box, drag above the
-    speed it allows, a weight that cannot be held) would make the ego brake harder or drift off when the action is cut.
+    speed it allows) would make the ego brake harder when the action is cut. The ego must hold at rest (`EgoBrakes`).
     Actions are linear in speed and deceleration, so the ends of the manoeuvre speak for all of it.
     """
     for k in range(direction.shape[0]):
@@ -222,7 +225,7 @@ def _can_follow(direction: FloatArray, speed: float, limit: float, dt: float, br
         for j in range(direction.shape[0]):
             gain += brakes.action_from_accel[k, j] * direction[j]
             moving_offset += brakes.offset_from_velocity[k, j] * direction[j] * speed
-        if not (abs(brakes.offset_at_rest[k]) <= most and abs(moving_offset - gain * weakest) <= most):
+        if not abs(moving_offset - gain * weakest) <= most:
             return False
     return True
 
@@ -280,6 +283,23 @@ def _segment_clearance(
 
 
 @njit(cache=True, error_model="numpy")
+def planned_deceleration(velocity: FloatArray, acceleration: FloatArray, dt: float, brakes: EgoBrakes) -> float:
+    """Deceleration of the stopping plan of one ego action, m/s^2; ``inf`` when nothing is left to brake.
+
+    Args:
+        velocity: ego velocity, m/s, shape ``(d,)``.
+        acceleration: ego acceleration under the action, m/s^2, shape ``(d,)``.
+        dt: control period, s.
+        brakes: of the ego.
+    """
+    next_velocity = velocity + acceleration * dt
+    speed = math.sqrt(np.sum(next_velocity * next_velocity))
+    if brakes.is_immediate or speed == 0.0:
+        return math.inf
+    return braking_limit_along(next_velocity / speed, speed, brakes)
+
+
+@njit(cache=True, error_model="numpy")
 def plan_clearance(
     position: FloatArray,
     velocity: FloatArray,
@@ -308,6 +328,8 @@ def plan_clearance(
     next_velocity = velocity + acceleration * dt
     if brakes.is_immediate:
         return _segment_clearance(position, next_velocity, np.zeros(position.shape[0]), 0.0, dt, partners, worst)
+    if not brakes.holds:
+        return -math.inf
     worst = _segment_clearance(position, velocity, acceleration, 0.0, dt, partners, worst)
     speed = math.sqrt(np.sum(next_velocity * next_velocity))
     if speed <= _REST_ROUNDING * math.sqrt(np.sum(velocity * velocity)):
