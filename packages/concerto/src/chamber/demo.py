@@ -86,6 +86,5 @@ def _progress(cell: Cell) -> Generator[Callable[[int, str], None]]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        n_episodes = len(cell.partners) * len(cell.conditions) * cell.episodes
-        task = bar.add_task("preparing", total=n_episodes)
+        task = bar.add_task("preparing", total=cell.n_episodes)
         yield lambda done, words: bar.update(task, completed=done, description=words)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from chamber.cell.config import Cell, Condition, DecisionRule, ReportedNumber
 from chamber.cell.outcome import EpisodeOutcome
+from ripieno.errors import InputError
 from ripieno.randomness import derive_substream
 from ripieno.statistics import BootstrapCI, cluster_bootstrap
 
@@ -92,8 +93,14 @@ def select(
 
 
 def group(outcomes: Iterable[EpisodeOutcome], condition: Condition, partner: str | None = None) -> Group:
-    """Total the episodes of one condition, of one partner or of all."""
+    """Total the episodes of one condition, of one partner or of all.
+
+    Raises:
+        InputError: there are none, as in a run that was interrupted.
+    """
     chosen = select(outcomes, condition, partner)
+    if not chosen:
+        raise InputError(f"there is no episode {condition.words} beside {partner or 'any partner'}")
     return Group(
         n_episodes=len(chosen),
         contacts_at_fault=sum(outcome.n_at_fault for outcome in chosen),

@@ -168,6 +168,11 @@ class Cell(_Settings):
     safety: SafetySettings
     decision_rules: Annotated[tuple[DecisionRule, ...], Field(min_length=1)]
 
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes of a whole run, over all partners and conditions."""
+        return len(self.partners) * len(self.conditions) * self.episodes
+
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         labels = [partner.label for partner in self.partners]

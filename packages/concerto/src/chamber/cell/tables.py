@@ -30,10 +30,11 @@ def three_tables(cell: Cell, outcomes: Sequence[EpisodeOutcome]) -> ThreeTableRe
     are empty and table 1 counts the episodes there are.
     """
     stacked = [outcome for outcome in outcomes if outcome.trace.condition is Condition.WITH_STACK]
+    met = {outcome.trace.partner for outcome in stacked}
     return ThreeTableReport(
         table_1=_assumptions(cell, stacked or outcomes),
         table_2=(_condition(stacked),) if stacked else (),
-        table_3=tuple(_gap(entry.label, stacked) for entry in cell.partners) if stacked else (),
+        table_3=tuple(_gap(entry.label, stacked) for entry in cell.partners if entry.label in met),
     )
 
 

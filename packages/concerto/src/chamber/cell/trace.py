@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ _WIDTHS = {
     "stopping_margin_m": 1,
 }
 """Numbers per row of every array of a trace."""
+_MAY_BE_INFINITE_OR_NAN = {"prediction_loss", "stopping_margin_m"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +105,36 @@ class EpisodeTrace:
             InputError: a field is missing or malformed.
         """
         try:
-            arrays = {name: _numbers(fields[name], width) for name, width in _WIDTHS.items()}
-            return cls(
+            arrays = {name: _numbers(name, fields[name], width) for name, width in _WIDTHS.items()}
+            trace = cls(
                 partner=fields["partner"],
                 partner_id=fields["partner_id"],
                 condition=Condition(fields["condition"]),
-                root_seed=fields["root_seed"],
-                episode_idx=fields["episode_idx"],
-                initial_state_seed=fields["initial_state_seed"],
+                root_seed=operator.index(fields["root_seed"]),
+                episode_idx=operator.index(fields["episode_idx"]),
+                initial_state_seed=operator.index(fields["initial_state_seed"]),
                 sources=tuple(fields["sources"].split()),
                 **arrays,
             )
-        except (KeyError, ValueError, AttributeError) as error:
+            trace._require_lengths()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"not an episode event: {error!r}") from error
+        return trace
+
+    def _require_lengths(self) -> None:
+        n_answers = self.n_steps if self.condition is Condition.WITH_STACK else 0
+        expected = dict.fromkeys(_WIDTHS, self.n_steps)
+        expected |= {"landmarks_m": 2, "ego_positions_m": self.n_steps + 1, "partner_positions_m": self.n_steps + 1}
+        expected |= dict.fromkeys(("sources", "slack_m_s2", "prediction_loss", "stopping_margin_m"), n_answers)
+        if self.n_steps == 0:
+            raise ValueError("an episode has at least one step")
+        for name, length in expected.items():
+            if len(getattr(self, name)) != length:
+                raise ValueError(f"{name} must have {length} rows, got {len(getattr(self, name))}")
 
 
-def _numbers(text: str, width: int) -> FloatArray:
+def _numbers(name: str, text: str, width: int) -> FloatArray:
     values = np.array([float(number) for number in text.split()])
+    if name not in _MAY_BE_INFINITE_OR_NAN and not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite")
     return values if width == 1 else values.reshape(-1, width)

@@ -16,6 +16,7 @@ from chamber.cell_report.rewards import reward_figure
 from chamber.cell_report.time_series import distance_figure, intervention_figure, slack_figure
 from chamber.cell_report.trajectories import telling_episode, trajectory_figure
 from chamber.envs.mpe_cooperative_push import DT
+from ripieno.errors import InputError
 from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg, render_page
 
 __all__ = ["headline", "render_cell_page"]
@@ -55,7 +56,15 @@ def headline(record: CellRecord) -> str:
 
 
 def render_cell_page(record: CellRecord) -> str:
-    """Make the HTML page of a record; equal records give equal bytes."""
+    """Make the HTML page of a record; equal records give equal bytes.
+
+    Raises:
+        InputError: the run was interrupted; its numbers would not answer what was preregistered.
+    """
+    if len(record.outcomes) != record.cell.n_episodes:
+        raise InputError(
+            f"only a finished run has a page: this one has {len(record.outcomes)} of {record.cell.n_episodes} episodes"
+        )
     sections = [
         _what_was_run(record.cell),
         _preregistered(record),

@@ -8,6 +8,7 @@ import pytest
 from chamber.cell.analysis import compare_pairs, group, select, verdicts
 from chamber.cell.config import Condition, DecisionRule, ReportedNumber
 from chamber.cell.tables import three_tables
+from ripieno.errors import InputError
 
 
 def test_groups_add_up(small_run):
@@ -40,6 +41,15 @@ def test_paired_difference_is_the_difference_of_the_means(small_run):
 def test_one_condition_alone_has_nothing_to_compare(small_run):
     cell = small_run.cell.model_copy(update={"conditions": (Condition.WITH_STACK,)})
     assert compare_pairs(cell, select(small_run.record.outcomes, Condition.WITH_STACK)) == ()
+
+
+def test_an_interrupted_run_has_tables_of_what_there_is_and_no_totals_of_what_there_is_not(small_run):
+    outcomes = [outcome for outcome in small_run.record.outcomes if outcome.trace.partner == "cooperative"]
+    report = three_tables(small_run.cell, outcomes)
+    assert [row.condition for row in report.table_3] == ["pred/Learn, cooperative"]
+    report.check()
+    with pytest.raises(InputError, match="no episode with stack beside pursuer"):
+        group(outcomes, Condition.WITH_STACK, "pursuer")
 
 
 @pytest.mark.parametrize("number", list(ReportedNumber))

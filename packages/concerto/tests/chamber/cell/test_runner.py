@@ -156,9 +156,24 @@ def test_a_trace_survives_its_event_to_the_last_bit():
     assert (back.sources, back.condition, back.episode_idx) == (trace.sources, trace.condition, 2)
 
 
-@pytest.mark.parametrize("change", [{"rewards": "1.0 x"}, {"condition": "sometimes"}, {"ego_positions_m": "1 2 3"}])
-def test_a_malformed_episode_event_is_refused(small_run, change: dict[str, str]):
-    event = small_run.record.outcomes[0].trace.to_event()
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rewards": "1.0 x"},
+        {"rewards": ""},
+        {"condition": "sometimes"},
+        {"condition": "with_stack"},  # and no answer of a stack
+        {"ego_positions_m": "1 2 3"},
+        {"ego_positions_m": "1 2 3 4"},
+        {"partner_positions_m": "nan nan"},
+        {"root_seed": "1"},
+        {"sources": 7},
+    ],
+)
+def test_a_malformed_episode_event_is_refused(small_run, change: dict[str, Any]):
+    trace = small_run.record.outcomes[0].trace
+    assert trace.condition is Condition.WITHOUT_STACK
+    event = trace.to_event()
     with pytest.raises(InputError, match="not an episode event"):
         EpisodeTrace.from_event({**event, **change})
 

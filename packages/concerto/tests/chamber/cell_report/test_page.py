@@ -17,6 +17,7 @@ from chamber.cell_report.page import headline
 from chamber.cell_report.style import SOURCE_STYLES
 from chamber.cell_report.trajectories import telling_episode
 from concerto.safety.stack import SafetySource
+from ripieno.errors import InputError
 
 
 def test_the_answer_comes_before_the_evidence(small_run):
@@ -115,3 +116,9 @@ def test_a_browser_shows_text_and_figures_without_complaint(small_run, width: in
         assert ink != paper
         assert complaints == []
         browser.close()
+
+
+def test_a_run_that_was_interrupted_has_no_page(small_run):
+    partial = replace(small_run.record, outcomes=small_run.record.outcomes[:5])
+    with pytest.raises(InputError, match="only a finished run has a page: this one has 5 of 18 episodes"):
+        render_cell_page(partial)
