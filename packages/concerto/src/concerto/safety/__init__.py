@@ -24,6 +24,7 @@ from concerto.safety.api import (
     DEFAULT_EPSILON,
     DEFAULT_ETA,
     DEFAULT_WARMUP_STEPS,
+    SAFETY_FILTER_IS_DEPRECATED,
     AgentControlModel,
     AgentSnapshot,
     Bounds,
@@ -165,12 +166,7 @@ def __getattr__(name: str) -> object:
         # `from ... import` of a package looks a name up twice, the first time from importlib itself: warn for
         # one.
         if sys._getframe(1).f_globals.get("__name__") != "importlib._bootstrap":
-            warnings.warn(
-                "SafetyFilter is deprecated and will be removed in version 1.0: "
-                "use EgoOnlySafetyFilter or JointSafetyFilter",
-                DeprecationWarning,
-                stacklevel=2,
-            )
+            warnings.warn(SAFETY_FILTER_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
         return EgoOnlySafetyFilter | JointSafetyFilter
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -57,6 +57,10 @@ __all__ = [
     "make_pair_keys",
 ]
 
+SAFETY_FILTER_IS_DEPRECATED = (
+    "SafetyFilter is deprecated and will be removed in version 1.0: use EgoOnlySafetyFilter or JointSafetyFilter"
+)
+
 DEFAULT_EPSILON = -0.05
 """Target of the average conformal loss."""
 DEFAULT_ETA = 0.01
@@ -194,11 +198,6 @@ class JointSafetyFilter(Protocol):
 
 def __getattr__(name: str) -> object:
     if name == "SafetyFilter":
-        warnings.warn(
-            "SafetyFilter is deprecated and will be removed in version 1.0: "
-            "use EgoOnlySafetyFilter or JointSafetyFilter",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        warnings.warn(SAFETY_FILTER_IS_DEPRECATED, DeprecationWarning, stacklevel=2)
         return EgoOnlySafetyFilter | JointSafetyFilter
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
