@@ -75,8 +75,6 @@ def test_the_list_of_profiles_in_this_file_is_whole() -> None:
 
 @given(VALUES)
 @example({"\U00010000": 1, "\uffff": 2, "a": 3})  # UTF-8 and UTF-16 order these keys differently
-@example([1e16, 1e15, 9999999999999998.0, 1e-4, 9.999e-5, 5e-324, 1.7976931348623157e308, -0.0])
-@example([2**63 - 1, -(2**63), 2**63, 2**64, -(2**63) - 1])
 @example(['\x00\x1f\x7f\x80\u2028\u2029"\\/\b\f\n\r\t'])
 def test_canonical_text_is_that_of_the_standard_library(value: object) -> None:
     assert canonical_json(value) == standard_library(value)
@@ -85,6 +83,20 @@ def test_canonical_text_is_that_of_the_standard_library(value: object) -> None:
 @given(st.lists(FLOATS, min_size=20))
 def test_floats_are_written_as_python_writes_them(numbers: list[float]) -> None:
     assert canonical_json(numbers) == standard_library(numbers)
+
+
+@given(st.one_of(FLOATS, st.floats(1e-7, 1e-3), st.integers()))
+@example(9.999e-5)
+@example(1e-4)
+@example(9999999999999998.0)
+@example(1e16)
+@example(-0.0)
+@example(2**63 - 1)
+@example(2**63)
+@example(-(2**63) - 1)
+def test_each_number_alone_is_written_as_python_writes_it(number: float) -> None:
+    # Alone: one number that the fast path leaves to the slow one takes all its neighbours along.
+    assert canonical_json([number]) == standard_library([number])
 
 
 @given(VALUES)
