@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ripieno._layout import EVENTS
 from ripieno.chain import walk_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg
@@ -142,7 +143,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _read_log(folder: Path) -> _Log:
     log = _Log()
     try:
-        for entry in walk_chain(folder / "events.jsonl", genesis=None):
+        for entry in walk_chain(folder / EVENTS, genesis=None):
             payload = entry.payload
             if "artifact" in payload:
                 log.artifacts[str(payload["artifact"])] = payload
