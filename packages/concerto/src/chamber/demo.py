@@ -35,6 +35,7 @@ __all__ = ["run_demo"]
     help="Episodes per partner and condition, instead of the cell's own.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_json: bool) -> None:
     """Run the planar push task with three black-box partners, with and without the safety stack.
 

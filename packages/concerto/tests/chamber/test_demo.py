@@ -111,6 +111,13 @@ def test_a_cell_that_cannot_be_read_is_refused(tmp_path: Path, cell: str):
     assert not (tmp_path / "run").exists()
 
 
+def test_debug_shows_where_an_error_comes_from(tmp_path: Path):
+    done = demo("--cell", "absent.yaml", "--debug", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "absent.yaml" in done.stderr.splitlines()[-1]
+
+
 def test_an_existing_folder_is_refused_and_left_alone(tmp_path: Path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/precious").write_text("mine")
