@@ -199,6 +199,50 @@ class LeansTowardsTheNominal(Broken):
         return (lean if differs(actions, proposed_action) else actions), info
 
 
+class LooseInAnOverlap(Broken):
+    """It has learnt that overlaps make programs infeasible."""
+
+    def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
+        others = [snapshot for uid, snapshot in obs.get("agent_states", {}).items() if uid != EGO]
+        if any(0.1 < np.linalg.norm(other.position) < 0.4 for other in others):
+            loose = replace(state, lambda_={key: value + 0.1 for key, value in state.lambda_.items()})
+            actions, info = super().filter(proposed_action, obs, loose, bounds, **keywords)
+            return actions, {**info, "lambda": dict(state.lambda_)}
+        return super().filter(proposed_action, obs, state, bounds, **keywords)
+
+
+class PassesWhatIsNearlySafe(Broken):
+    def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
+        actions, info = super().filter(proposed_action, obs, state, bounds, **keywords)
+        if isinstance(actions, dict):
+            change = max(np.abs(actions[uid] - proposed_action[uid]).max() for uid in actions)
+        else:
+            change = np.abs(actions - proposed_action).max()
+        return (each(proposed_action, np.copy) if change < 5e-3 else actions), info
+
+
+class PushesHarderInACrowd(Broken):
+    """Safe, and with one partner the nearest, too."""
+
+    def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
+        if len(obs.get("agent_states", ())) < 3:
+            return super().filter(proposed_action, obs, state, bounds, **keywords)
+        tighter = replace(state, lambda_={key: value - 2e-3 for key, value in state.lambda_.items()})
+        actions, info = super().filter(proposed_action, obs, tighter, bounds, **keywords)
+        return actions, {**info, "lambda": dict(state.lambda_)}
+
+
+class ForgetsTheOverlap(Broken):
+    """It reports the barrier of an overlap as if the braking distance never ended."""
+
+    def filter(self, proposed_action: Any, obs: Any, state: Any, bounds: Any, **keywords: Any) -> Any:
+        actions, info = super().filter(proposed_action, obs, state, bounds, **keywords)
+        others = [snapshot for uid, snapshot in obs.get("agent_states", {}).items() if uid != EGO]
+        if any(0.1 < np.linalg.norm(other.position) < 0.4 for other in others):
+            info = {**info, "constraint_violation": np.maximum(info["constraint_violation"] - 1e-3, 0.0)}
+        return actions, info
+
+
 class ForgetsTheOffset(Broken):
     def __init__(self, models: Mapping[str, Any], mode: SafetyMode) -> None:
         super().__init__({uid: self.without_offset(model) for uid, model in models.items()}, mode)
@@ -354,6 +398,10 @@ BROKEN: list[tuple[type[Broken], str, tuple[SafetyMode, ...]]] = [
     (NeverReportsViolations, "info_violation", ALL_MODES),
     (WidensTheBox, "action_box", ALL_MODES),
     (LeansTowardsTheNominal, "rows_hold", ALL_MODES),
+    (LooseInAnOverlap, "rows_hold", ALL_MODES),
+    (PassesWhatIsNearlySafe, "rows_hold", ALL_MODES),
+    (PushesHarderInACrowd, "nearest", ALL_MODES),
+    (ForgetsTheOverlap, "info_violation", ALL_MODES),
     (ForgetsTheOffset, "affine_rows_hold", ALL_MODES),
     (AlwaysSolves, "pass_through", ALL_MODES),
     (HidesAMargin, "nearest", ALL_MODES),

@@ -16,7 +16,7 @@ from concerto.safety.api import EgoOnlySafetyFilter, JointSafetyFilter, make_lam
 from concerto.safety.errors import ConcertoSafetyInfeasible
 from concerto.testing._arrays import demand_vector, flat, same_snapshots, shares_memory
 from concerto.testing._filter_trial import FilterTrial, copy_of_scene
-from concerto.testing._scenes import EGO, Scene, nearest_distance
+from concerto.testing._scenes import EGO, Scene, distance_to_safety, nearest_distance
 from concerto.testing.conformance import Suite, demand, demand_members, demand_raises
 
 ROW_TOLERANCE = 1e-6
@@ -113,7 +113,7 @@ def info_lambda(trial: FilterTrial) -> None:
 @common.check("report max(0, -h) per row: sorted partners for the ego alone, make_pair_keys order for several robots")
 def info_violation(trial: FilterTrial) -> None:
     """info['constraint_violation'] is max(0, -h) of every row, in the documented order."""
-    for scene in (*trial.active_scenes, *(_fast(scene) for scene in trial.active_scenes)):
+    for scene in (*trial.active_scenes, *map(_fast, trial.active_scenes), *map(_overlapping, trial.active_scenes)):
         expected = np.array([max(0.0, -row.barrier) for row in trial.rows.of(scene)])
         violation = flat(trial.answer(scene).info["constraint_violation"])
         demand(violation.shape == expected.shape, f"there are {violation.size} violations for {expected.size} rows")
@@ -128,6 +128,14 @@ def _fast(scene: Scene) -> Scene:
     towards = scene.snapshots[other].position / np.linalg.norm(scene.snapshots[other].position)
     ego = replace(scene.snapshots[EGO], velocity=4.0 * towards)
     return replace(scene, snapshots={**scene.snapshots, EGO: ego}, bounds=bounds, partner_action_bound=bound)
+
+
+def _overlapping(scene: Scene) -> Scene:
+    """Let the ego overlap a partner that it approaches: no braking distance is left, h is the closing velocity."""
+    fast = _fast(scene)
+    other = next(uid for uid in scene.snapshots if uid != EGO)
+    near = fast.snapshots[other].position * (0.3 / np.linalg.norm(fast.snapshots[other].position))
+    return replace(fast, snapshots={**fast.snapshots, other: replace(fast.snapshots[other], position=near)})
 
 
 @common.check("keep |u_k| <= bounds.action_linf_component for every component of every robot")
@@ -149,11 +157,24 @@ def action_box(trial: FilterTrial) -> None:
 def rows_hold(trial: FilterTrial) -> None:
     """The filtered actions satisfy every row of the barrier, whenever an action exists that does."""
     for scene in trial.active_scenes:
-        excess = trial.rows.excess(scene, trial.answer(scene).numbers())
-        demand(
-            excess.max() <= ROW_TOLERANCE,
-            f"with {len(scene.snapshots) - 1} partners a row is broken by {excess.max():.3g} of its size",
-        )
+        for kind, variant in (
+            ("", scene),
+            (" of which one overlaps", _overlapping(scene)),
+            (" and a nominal action that is nearly safe", _nearly_safe(trial, scene)),
+        ):
+            excess = trial.rows.excess(variant, trial.answer(variant).numbers())
+            demand(
+                excess.max() <= ROW_TOLERANCE,
+                f"with {len(scene.snapshots) - 1} partners{kind} a row is broken by {excess.max():.3g} of its size",
+            )
+
+
+def _nearly_safe(trial: FilterTrial, scene: Scene) -> Scene:
+    """Propose almost what the filter itself answered: a thousandth of the way back to the nominal action."""
+    answer = trial.answer(scene).numbers()
+    return replace(
+        scene, actions={uid: 0.999 * answer[uid] + 0.001 * nominal for uid, nominal in scene.actions.items()}
+    )
 
 
 @common.check("linearise as J e_k = accel(e_k) - accel(0) and move n.accel(0) to the right-hand side of the row")
@@ -181,10 +202,11 @@ def pass_through(trial: FilterTrial) -> None:
 @common.check("minimise |u - nominal|^2 and nothing else; add margins as slack or bounds, where the caller sees them")
 def nearest(trial: FilterTrial) -> None:
     """No safe action is nearer to the nominal one than the filtered action."""
-    for scene in (scene for scene in trial.active_scenes if len(scene.snapshots) == 2):
+    for scene in trial.active_scenes:
         answer = trial.answer(scene).numbers()
         change = math.sqrt(sum(float(np.sum((answer[uid] - scene.actions[uid]) ** 2)) for uid in scene.actions))
-        optimum = nearest_distance(scene, trial.rows.of(scene)[0])
+        rows = trial.rows.of(scene)
+        optimum = nearest_distance(scene, rows[0]) if len(rows) == 1 else distance_to_safety(scene, rows)
         demand(
             change <= optimum + DISTANCE_TOLERANCE * (1.0 + optimum),
             f"the filter changed the action by {change:.6g}, {optimum:.6g} would have been enough",

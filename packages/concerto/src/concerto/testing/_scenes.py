@@ -33,6 +33,8 @@ BOUNDS = Bounds(
 )
 _SMALLEST_PSI = 1e-3
 _N_TRIED = 400
+_N_SWEEPS = 20_000
+_SMALLEST_SWEEP = 1e-12
 
 
 @dataclass(frozen=True)
@@ -250,3 +252,36 @@ def nearest_distance(scene: Scene, row: BarrierRow) -> float:
         else:
             smallest = middle
     return float(np.linalg.norm(np.clip(nominal + largest * gain, low, high) - nominal))
+
+
+def distance_to_safety(scene: Scene, rows: list[BarrierRow]) -> float:
+    """Distance from the nominal action to the nearest safe one, for double integrators and any number of rows.
+
+    Dykstra's algorithm: projections onto one row or the box at a time, each with the correction of its last turn, tend
+    to the projection onto what they have in common.
+    """
+    uids = list(scene.actions)
+    gains: list[FloatArray] = []
+    limits: list[float] = []
+    for (i, j), row in zip(scene.pairs, rows, strict=True):
+        signs = {i: -row.normal, j: row.normal}
+        gains.append(np.concatenate([signs.get(uid, 0.0 * row.normal) for uid in uids]))
+        limits.append(row.limit if j in scene.actions else row.limit - float(row.normal @ _acceleration(scene, j, {})))
+    nominal = np.concatenate([scene.actions[uid] for uid in uids])
+    low = np.concatenate([scene.box(uid)[0] for uid in uids])
+    high = np.concatenate([scene.box(uid)[1] for uid in uids])
+    action = nominal.copy()
+    pulls = np.zeros(len(gains))
+    correction = np.zeros_like(nominal)
+    for _ in range(_N_SWEEPS):
+        before = action
+        for k, (gain, limit) in enumerate(zip(gains, limits, strict=True)):
+            free = action + pulls[k] * gain
+            pulls[k] = max(0.0, float(gain @ free) - limit) / float(gain @ gain)
+            action = free - pulls[k] * gain
+        free = action + correction
+        action = np.clip(free, low, high)
+        correction = free - action
+        if np.abs(action - before).max() < _SMALLEST_SWEEP:
+            break
+    return float(np.linalg.norm(action - nominal))
