@@ -6,8 +6,6 @@ import re
 import runpy
 import subprocess
 import sys
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
