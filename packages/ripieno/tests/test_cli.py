@@ -318,6 +318,35 @@ def test_colours_only_where_they_are_wanted(no_color: bool, small_run: Path) -> 
     assert b"complete" in done.stdout
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_the_exit_code_is_the_verdict_whoever_reads(holds: bool, small_run: Path) -> None:
+    if not holds:
+        (small_run / "added").write_bytes(b"")
+    for output in ("| true", "| sleep 0", ">&-", ">&- 2>&-"):
+        for option in ("", "--json"):
+            command = f"set -o pipefail; '{sys.executable}' -m ripieno verify '{small_run}' {option} {output}"
+            done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+            assert (done.returncode, done.stderr) == (0 if holds else 1, b""), command
+
+
+def test_closed_streams_do_not_lend_their_number_to_a_file_of_the_run(tmp_path: Path, small_run: Path) -> None:
+    command = f"'{sys.executable}' -m ripieno keygen '{tmp_path / 'key'}' >&- 2>&-"
+    assert subprocess.run(["bash", "-c", command], check=False).returncode == 0
+    command = f"'{sys.executable}' -m ripieno sign '{small_run}' --key '{tmp_path / 'key'}' >&- 2>&-"
+    assert subprocess.run(["bash", "-c", command], check=False).returncode == 0
+    command = f"'{sys.executable}' -m ripieno verify '{small_run}' --public-key '{tmp_path / 'key.pub'}'"
+    assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jrun", os.fsdecode(b"run\xff")])
+def test_every_command_prints_the_name_of_any_folder(name: str, small_run: Path, ripieno: Ripieno) -> None:
+    run = small_run.rename(small_run.with_name(name))
+    for arguments in (("keygen", f"{run}.key"), ("sign", run, "--key", f"{run}.key"), ("verify", run), ("report", run)):
+        code, out, err = ripieno(*arguments)
+        assert (code, err) == (0, "")
+        assert all(character.isprintable() or character == "\n" for character in out)
+
+
 def test_a_reader_that_goes_away_is_no_error(small_run: Path) -> None:
     command = f"'{sys.executable}' -m ripieno verify '{small_run}' --json | head -c 1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, check=True)

@@ -189,6 +189,27 @@ def test_a_verifier_that_cannot_be_loaded_is_named(
         verify(tmp_path)
 
 
+class BrokenVerifier(TextVerifier):
+    """Raises, or answers what is no report."""
+
+    def verify(self, path: Path, options: VerifyOptions) -> VerifyReport:
+        if path.name == "raise.txt":
+            raise ZeroDivisionError("lost")
+        return None  # type: ignore[return-value] - the point of the class
+
+
+BROKEN_VERIFIER = BrokenVerifier()
+
+
+@pytest.mark.parametrize("name", ["raise.txt", "no report.txt"])
+def test_a_verifier_that_fails_gives_no_verdict(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(tmp_path, monkeypatch, f"{__name__}:BROKEN_VERIFIER")
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    (tmp_path / name).write_text("fine")
+    with pytest.raises(RipienoError, match=r"the verifier BrokenVerifier failed: (ZeroDivision|Attribute)Error"):
+        verify(tmp_path / name)
+
+
 # Size
 
 

@@ -10,17 +10,21 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from ripieno import __version__
 from ripieno._printable import printable
 from ripieno.errors import InputError, IntegrityError, RipienoError
+
+if TYPE_CHECKING:
+    from ripieno.verify import VerifyReport
 
 __all__ = ["DEMO_GROUP", "cli", "main"]
 
@@ -33,6 +37,9 @@ _PATH = click.Path(path_type=Path)
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; errors are one line on stderr unless ``--debug`` is among the arguments."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    for name in ("stdout", "stderr"):  # closed by the caller: no file of a run may get the number of that stream
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - open until the end
     try:
         code = cli.main(arguments, prog_name="ripieno", standalone_mode=False)
         sys.stdout.flush()
@@ -43,9 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = 2
     except click.ClickException as error:
         _fail(error.format_message(), code=2, debug="--debug" in arguments)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader had enough
-        code = 0
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
         _fail(f"{place}{error.strerror or error}", code=2, debug="--debug" in arguments)
@@ -59,6 +63,22 @@ def _fail(message: str, *, code: int, debug: bool = False) -> NoReturn:
         traceback.print_exc()
     click.echo(f"ripieno: {printable(' '.join(message.split()))}", err=True)
     sys.exit(code)
+
+
+@contextmanager
+def _reader_may_leave() -> Generator[None]:
+    """Write to a reader that may have had enough; what the command did and its exit code stand."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_may_leave():
+            return super().invoke(ctx)
 
 
 def _common_options(command: _Command) -> _Command:
@@ -82,7 +102,7 @@ def _style(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour, bold=True)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="ripieno")
 def cli() -> None:
     """Evidence for runs: verify them byte by byte, sign them, read them.
@@ -115,21 +135,26 @@ def verify_command(
     from ripieno.verify import VerifyStatus, verify
 
     report = verify(path, expect=expect, public_key=public_key)
-    if as_json:
-        _print_json(report.to_json())
-    elif report.status is VerifyStatus.NOT_A_RUN:
+    if report.status is VerifyStatus.NOT_A_RUN and not as_json:
         raise InputError(report.first_problem)
-    else:
-        _print_rows([("ok" if row.ok else "BAD", row.name, row.detail) for row in report.checks])
-        click.echo(f"\n{_style(report.status.value, 'green' if report.ok else 'red')}: {report.status.meaning}")
-        if report.first_problem:
-            click.echo(f"first problem: {printable(report.first_problem)}")
-        if report.digest:
-            click.echo(f"digest {report.digest}")
+    with _reader_may_leave():
+        if as_json:
+            _print_json(report.to_json())
+        else:
+            _print_verdict(report)
     if report.status is VerifyStatus.NOT_A_RUN:
         return 2
     is_accepted = report.status is VerifyStatus.COMPLETE if require_complete else report.ok
     return 0 if is_accepted else 1
+
+
+def _print_verdict(report: VerifyReport) -> None:
+    _print_rows([("ok" if row.ok else "BAD", row.name, row.detail) for row in report.checks])
+    click.echo(f"\n{_style(report.status.value, 'green' if report.ok else 'red')}: {report.status.meaning}")
+    if report.first_problem:
+        click.echo(f"first problem: {printable(report.first_problem)}")
+    if report.digest:
+        click.echo(f"digest {printable(report.digest)}")
 
 
 @cli.command("report")
@@ -156,7 +181,7 @@ def report_command(runs: Sequence[Path], out: Path | None, force: bool, as_json:
         raise InputError(f"{out} lies in the run folder, where a new file would count as tampering")
     if not force and os.path.lexists(out):
         raise InputError(f"{out} exists already; give --force to replace it")
-    page = (render_run(folders[0]) if len(folders) == 1 else render_runs(folders)).encode()
+    page = (render_run(folders[0]) if len(folders) == 1 else render_runs(folders)).encode(errors="backslashreplace")
     if force:
         write_atomic(out, page)
     else:
@@ -182,15 +207,16 @@ def doctor_command(as_json: bool) -> int:
     from ripieno.doctor import run_checks
 
     results = run_checks()
-    if as_json:
-        _print_json([asdict(result) for result in results])
-    else:
-        rows: list[tuple[str, str, str]] = []
-        for result in results:
-            mark = "ok" if result.ok else "BAD" if result.required else "off"
-            remedy = f" -> {result.remedy}" if result.remedy and not result.ok else ""
-            rows.append((mark, result.name, result.detail + remedy))
-        _print_rows(rows)
+    rows: list[tuple[str, str, str]] = []
+    for result in results:
+        mark = "ok" if result.ok else "BAD" if result.required else "off"
+        remedy = f" -> {result.remedy}" if result.remedy and not result.ok else ""
+        rows.append((mark, result.name, result.detail + remedy))
+    with _reader_may_leave():
+        if as_json:
+            _print_json([asdict(result) for result in results])
+        else:
+            _print_rows(rows)
     return 0 if all(result.ok or not result.required for result in results) else 1
 
 
@@ -217,7 +243,8 @@ def keygen_command(path: Path, algorithm: str, as_json: bool) -> int:
     if as_json:
         _print_json({"private_key": str(path), "public_key": str(public_path), "key_id": name})
     else:
-        click.echo(f"private key {path} (keep it), public key {public_path} (give it away), key id {name}")
+        keys = f"private key {path} (keep it), public key {public_path} (give it away), key id {name}"
+        click.echo(printable(keys))
     return 0
 
 
@@ -238,7 +265,7 @@ def sign_command(run: Path, key: Path, as_json: bool) -> int:
     if as_json:
         _print_json({"signature": str(path)})
     else:
-        click.echo(f"wrote {printable(str(path))}; check it with: ripieno verify {run} --public-key {key}.pub")
+        click.echo(printable(f"wrote {path}; check it with: ripieno verify {run} --public-key {key}.pub"))
     return 0
 
 

@@ -54,7 +54,7 @@ def verify(path: Path | str, *, expect: str | None = None, public_key: Path | No
 
     Raises:
         InputError: ``expect`` is no SHA-256 or the key file is no public key.
-        RipienoError: an installed verifier cannot be loaded.
+        RipienoError: an installed verifier cannot be loaded, or failed.
     """
     if expect is not None and not is_sha256(expect):
         raise InputError(f"the expected digest must be 64 lowercase hex digits, got {expect!r:.80}")
@@ -62,10 +62,16 @@ def verify(path: Path | str, *, expect: str | None = None, public_key: Path | No
     path = Path(path)
     if not path.exists():
         return _not_a_run(path, "there is no such file or folder")
-    verifier = next((known for known in _verifiers() if known.recognises(path)), None)
-    if verifier is None:
-        return _not_a_run(path, VerifyStatus.NOT_A_RUN.meaning)
-    return _require_what_was_pinned(verifier.verify(path, options), options)
+    for verifier in _verifiers():
+        try:
+            if verifier.recognises(path):
+                return _require_what_was_pinned(verifier.verify(path, options), options)
+        except (RipienoError, OSError):
+            raise
+        except Exception as error:  # a defect of an installed package is no verdict on the run
+            name = type(verifier).__qualname__
+            raise RipienoError(f"the verifier {name} failed: {type(error).__name__}: {error}") from error
+    return _not_a_run(path, VerifyStatus.NOT_A_RUN.meaning)
 
 
 def _verifiers() -> Iterator[Verifier]:
@@ -73,7 +79,7 @@ def _verifiers() -> Iterator[Verifier]:
     for entry_point in sorted(metadata.entry_points(group=VERIFIER_GROUP), key=lambda entry: entry.name):
         try:
             yield entry_point.load()
-        except (ImportError, AttributeError) as error:
+        except Exception as error:  # whatever an installed package does when it is imported
             raise RipienoError(f"the verifier {entry_point.name!r} cannot be loaded: {error}") from error
 
 
