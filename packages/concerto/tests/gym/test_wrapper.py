@@ -353,6 +353,22 @@ def test_snapshots_are_read_once_per_state(make_env: MakeEnv) -> None:
     assert reads == [0, 1, 2, 3, 4]
 
 
+def test_snapshots_of_lists_are_as_good_as_arrays(make_env: MakeEnv) -> None:
+    inner = make_env()
+
+    def snapshots(_: Any) -> Any:
+        return {
+            uid: AgentSnapshot(snapshot.position.tolist(), snapshot.velocity.tolist(), snapshot.radius)
+            for uid, snapshot in inner.build_agent_snapshots().items()
+        }
+
+    lists = drive_at_the_partner(wrap(inner, build_agent_snapshots=snapshots), seed=0, n_steps=4)
+    arrays = drive_at_the_partner(wrap(make_env()), seed=0, n_steps=4)
+    assert [info["safety"]["next_clearances_m"] for info in lists] == [
+        info["safety"]["next_clearances_m"] for info in arrays
+    ]
+
+
 def test_the_forecast_reaches_the_filter(make_env: MakeEnv) -> None:
     def forecast_a_charge(states: Any, dt: float) -> Any:
         towards_ego = states["ego"].position - states["human"].position

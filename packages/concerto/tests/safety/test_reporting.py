@@ -228,6 +228,9 @@ def test_impossible_numbers_are_refused_on_reading_too(tmp_path) -> None:
         '{"table_1": [], "table_2": [], "table_3": [], "table_3": []}',
         '{"table_1": [], "table_2": [], "table_3": [{"condition": "a", "lambda_mean": NaN}]}',
         '{"table_1": [{"assumption": "", "description": "", "violations": null, "n_steps": 1}]}',
+        '{"table_1":[{"assumption":"","description":"","violations":2.5,"n_steps":3}],"table_2":[],"table_3":[]}',
+        '{"table_1": [], "table_2": [], "table_3": [], "schema_version": null}',
+        '{"table_1": [], "table_2": [], "table_3": [], "schema_version": "new"}',
     ],
 )
 def test_files_that_are_no_report_are_refused(tmp_path, text) -> None:

@@ -167,7 +167,7 @@ def _require_matching_box(
 
 
 def _clearance(ego: AgentSnapshot, partner: AgentSnapshot, partner_uid: str) -> float:
-    distance = float(np.linalg.norm(ego.position - partner.position)) - ego.radius - partner.radius
+    distance = float(np.linalg.norm(np.subtract(ego.position, partner.position))) - ego.radius - partner.radius
     if not math.isfinite(distance):
         raise ValueError(f"after the step the distance to {partner_uid!r} is {distance}: the environment diverged")
     return distance

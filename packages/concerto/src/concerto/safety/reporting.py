@@ -73,8 +73,8 @@ class AssumptionRow:
         return cls(
             assumption=str(payload["assumption"]),
             description=str(payload["description"]),
-            violations=int(payload["violations"]),
-            n_steps=int(payload["n_steps"]),
+            violations=_count(payload["violations"]),
+            n_steps=_count(payload["n_steps"]),
         )
 
     def check(self, place: str, *, strict_labels: bool) -> None:
@@ -139,9 +139,9 @@ class ConditionRow:
             predictor=str(payload["predictor"]),
             conformal_mode=str(payload["conformal_mode"]),
             vendor_compliance=None if vendor is None else str(vendor),
-            n_episodes=int(payload["n_episodes"]),
-            violations=int(payload["violations"]),
-            fallback_fires=int(payload["fallback_fires"]),
+            n_episodes=_count(payload["n_episodes"]),
+            violations=_count(payload["violations"]),
+            fallback_fires=_count(payload["fallback_fires"]),
             max_slack=float(payload.get("max_slack", 0.0)),
             slack_l2=float(payload.get("slack_l2", 0.0)),
         )
@@ -252,7 +252,7 @@ class ThreeTableReport:
             table_1=_rows(payload, "table_1", AssumptionRow.from_jsonable),
             table_2=_rows(payload, "table_2", ConditionRow.from_jsonable),
             table_3=_rows(payload, "table_3", GapRow.from_jsonable),
-            schema_version=int(payload.get("schema_version", SCHEMA_VERSION)),
+            schema_version=_version(payload.get("schema_version", SCHEMA_VERSION)),
         )
 
     def to_canonical_json(self) -> str:
@@ -345,6 +345,21 @@ def parse_three_tables(
     report = ThreeTableReport.from_jsonable(stored)
     report.check(strict_labels=strict_labels)
     return report
+
+
+def _count(value: Any) -> int:
+    """Read a whole number; a broken one is refused and not cut."""
+    count = int(value)
+    if isinstance(value, float) and count != value:
+        raise ValueError(f"{value} is no whole number")
+    return count
+
+
+def _version(value: Any) -> int:
+    try:
+        return _count(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"schema_version must be a whole number, got {value!r}") from error
 
 
 def _rows(

@@ -157,6 +157,8 @@ class SafetyStack:
     the velocity, and the Jacobian of an arm leaves it at least the present braking on the way to rest. An actuator, a
     wall or another layer that cuts an applied action short voids the guarantee.
 
+    A stack remembers its last step: use one per ego, environment and thread.
+
     Args:
         ego_uid: the robot whose actions are decided.
         control_models: how actions move robots; only the ego's is needed. A partner's is used when
