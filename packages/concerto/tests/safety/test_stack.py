@@ -586,6 +586,17 @@ def test_an_ego_with_stronger_brakes_at_lower_speed_keeps_to_its_plan(crossing, 
         p, v, q = p + 0.1 * v + 0.005 * a, v + 0.1 * a, q + 0.1 * w
 
 
+@pytest.mark.parametrize("speed", [1e200, 1e308])
+@pytest.mark.parametrize("name", MODELS)
+def test_absurd_speeds_are_answered_behind_every_model(name, speed):
+    model = MODELS[name][0]
+    stack = SafetyStack(ego_uid="ego", control_models={"ego": model}, bounds=B1, dt=0.1)
+    states = {"ego": snapshot([0, 0], [speed, -speed]), "p": snapshot([3, 0], [0, 0])}
+    step = stack.step(np.ones(model.action_dim), states)
+    assert np.all(np.isfinite(step.action))
+    assert np.max(np.abs(step.action)) <= 1.0
+
+
 def test_a_velocity_commanded_ego_behind_a_jacobian_brakes_at_full_speed():
     stack = SafetyStack(
         ego_uid="ego",

@@ -349,10 +349,9 @@ def parse_three_tables(
 
 def _count(value: Any) -> int:
     """Read a whole number; a broken one is refused and not cut."""
-    count = int(value)
-    if isinstance(value, float) and count != value:
+    if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"{value} is no whole number")
-    return count
+    return int(value)
 
 
 def _version(value: Any) -> int:

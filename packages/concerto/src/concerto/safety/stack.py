@@ -429,8 +429,9 @@ class SafetyStack:
             jacobian, drift = affine_map(model, ego)
             drifts = [affine_map(model, replace(ego, velocity=velocity))[1] for velocity in (np.zeros(dim), *identity)]
             drift_from_velocity = np.stack([moving - drifts[0] for moving in drifts[1:]], axis=1)
-            zero_action = model.cartesian_accel_to_action(ego, np.zeros(dim))
-            columns = [model.cartesian_accel_to_action(ego, unit) - zero_action for unit in identity]
+            at_rest = replace(ego, velocity=np.zeros(dim))  # whose offset, unlike that of an absurd speed, is finite
+            zero_action = model.cartesian_accel_to_action(at_rest, np.zeros(dim))
+            columns = [model.cartesian_accel_to_action(at_rest, unit) - zero_action for unit in identity]
             inverse = np.stack(columns, axis=1)
             # A damped inverse misses its target by a share e; each Newton-Schulz step leaves e^2, so that the ego
             # brakes as certified and comes to rest. What is left after all is a direction without brakes.
