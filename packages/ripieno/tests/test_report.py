@@ -1,11 +1,13 @@
 """Pages are self-contained, safe, accessible and the same every time; run pages say first whether the run holds."""
 
+import html
 import math
 import os
 import re
 import shutil
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -13,12 +15,13 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import pytest
+from _runs import reseal_manifest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure as MatplotlibFigure
 from rich.console import Console
 
-from ripieno.canonical import canonical_json
+from ripieno.canonical import canonical_json, content_hash
 from ripieno.errors import InputError
 from ripieno.receipts import seal
 from ripieno.report import (
@@ -502,6 +505,36 @@ def test_well_sealed_nonsense_in_a_manifest_is_shown_as_text(tmp_path: Path) -> 
     page = Page(render_run(tmp_path / "run"))
     assert page.text_of("strong") == ["Tampered."]
     assert "<b>soon</b>" in page.text_of("td")
+
+
+@pytest.mark.parametrize("kind", ["$\\foo$", "a $\\frac{$", "costs $5 or $6", "日本語 🙂", "</text><script>x</script>"])
+def test_any_kind_of_event_is_drawn_as_it_is_called(kind: str, tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "run", system="s", kind="k", config={}) as run:
+        run.event(kind)
+        run.finish()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = render_run(tmp_path / "run")
+    figure = page[page.index("<svg") : page.index("</svg>")]
+    assert html.escape(kind, quote=False) in figure
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("started_at", "0001-01-01T00:00:00+23:59"),
+        ("started_at", "9999-12-31T23:59:59-23:59"),
+        ("artifacts", {"table.csv": "no record"}),
+        ("inputs", {"data": 7}),
+        ("config", {"$float": "1.0"}),
+        ("summary", {"$int": "9007199254740993"}),
+        ("summary", {"$float": "x"}),
+    ],
+)
+def test_page_of_a_forged_manifest_is_still_a_page(member: str, value: object, small_run: Path) -> None:
+    reseal_manifest(small_run, {member: value} | ({"config_sha256": content_hash(value)} if member == "config" else {}))
+    assert "Tampered." in render_run(small_run)
+    assert "Not all hold." in render_runs([small_run])
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

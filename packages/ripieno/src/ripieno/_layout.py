@@ -143,8 +143,18 @@ def _check_members(manifest: dict[str, Any]) -> None:
 
 
 def readable_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a manifest with the user's numbers decoded."""
-    decoded = {name: from_portable(manifest[name]) for name in ("config", "seeds", "summary") if name in manifest}
+    """Give a manifest with the user's numbers decoded.
+
+    Raises:
+        InputError: an unknown or malformed tag.
+        IntegrityError: a member that must be a mapping is the code of a number.
+    """
+    decoded: dict[str, object] = {}
+    for name in ("config", "seeds", "summary"):
+        if name in manifest:
+            decoded[name] = from_portable(manifest[name])
+            if not isinstance(decoded[name], dict | NoneType):
+                raise IntegrityError(f"{MANIFEST}: {name} is a number")
     return {**manifest, **decoded}
 
 

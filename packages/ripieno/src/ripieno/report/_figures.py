@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ def figure_to_svg(figure: MatplotlibFigure) -> str:
     import matplotlib as mpl
 
     buffer = io.StringIO()
-    with mpl.rc_context(_SAVING):
+    with mpl.rc_context(_SAVING), warnings.catch_warnings():
+        # The reader's fonts draw the text; the font that measures it need not have every letter.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font")
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = _PROLOGUE.sub("", buffer.getvalue(), count=1)
     svg = _GLOBAL_STYLE.sub("", _METADATA.sub("", svg))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ripieno._layout import EVENTS
 from ripieno.chain import walk_chain
@@ -213,7 +213,7 @@ def _timeline(log: _Log, kinds: Sequence[str]) -> Figure:
 
     n_bins = -(-log.lines // log.bin_lines)
     edges = [bin_ * log.bin_lines for bin_ in range(n_bins)] + [log.lines]
-    with mpl.rc_context(FIGURE_STYLE):
+    with mpl.rc_context({**FIGURE_STYLE, "text.parse_math": False}):  # a dollar sign in the name of a kind is one
         figure = MatplotlibFigure(figsize=(7.2, 0.9 + 0.32 * len(kinds)))
         axes = figure.add_subplot()
         for row, kind in enumerate(reversed(kinds)):
@@ -242,7 +242,7 @@ def _files(manifest: Mapping[str, Any], log: _Log) -> list[Section]:
     tables = [
         Table(
             ("Name", "Size (bytes)", "SHA-256"),
-            [(name, record.get("size"), record.get("sha256")) for name, record in records],
+            [(name, *_size_and_hash(record)) for name, record in records],
             caption,
         )
         for records, caption in (
@@ -252,6 +252,11 @@ def _files(manifest: Mapping[str, Any], log: _Log) -> list[Section]:
         if records
     ]
     return [Section("Inputs and artifacts", tables=tables)] if tables else []
+
+
+def _size_and_hash(record: object) -> tuple[object, object]:
+    facts = cast("Mapping[str, object]", record) if isinstance(record, Mapping) else {}
+    return facts.get("size"), facts.get("sha256")
 
 
 def _setting(manifest: Mapping[str, Any]) -> list[Section]:
@@ -285,7 +290,6 @@ def _duration(manifest: Mapping[str, Any]) -> float | None:
 
 def _parsed(text: str) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:  # a manifest can be well sealed and say anything
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):  # a manifest can be well sealed and say anything
         return None
-    return moment.astimezone(UTC)
