@@ -337,6 +337,12 @@ def test_non_finite_outcome_is_refused_before_drawing(bootstrap, bad: float) -> 
     assert rng.bit_generator.state == generator().bit_generator.state
 
 
+@pytest.mark.parametrize("n_resamples", [1.5, True, "3", None])
+def test_a_number_of_resamples_that_is_no_integer_is_refused(n_resamples: object) -> None:
+    with pytest.raises(InputError, match="n_resamples must be an integer, got"):
+        cluster_bootstrap(binary(), n_resamples=n_resamples, rng=generator())  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("n_resamples", [0, -3])
 def test_resample_count_must_be_positive(n_resamples: int) -> None:
     with pytest.raises(ValueError, match=f"n_resamples must be positive, got {n_resamples}"):

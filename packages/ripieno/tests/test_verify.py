@@ -121,6 +121,16 @@ def test_signing_needs_a_run_that_verifies_and_happens_once(small_run: Path, tmp
     assert not (damaged / "signature.json").exists()
 
 
+def test_a_run_that_still_goes_is_not_signed(tmp_path: Path) -> None:
+    write_key_pair(tmp_path / "key")
+    with RunWriter(tmp_path / "run", system="test", kind="unit", config={}) as run:
+        with pytest.raises(InputError, match="still being written"):
+            sign_run(tmp_path / "run", tmp_path / "key")
+        run.finish()
+    sign_run(tmp_path / "run", tmp_path / "key")
+    assert verify(tmp_path / "run", public_key=tmp_path / "key.pub").status is VerifyStatus.COMPLETE
+
+
 # Formats of other packages
 
 

@@ -35,6 +35,7 @@ __all__ = [
     "ChainWriter",
     "Entry",
     "FsyncPolicy",
+    "is_being_written",
     "verify_chain",
     "walk_chain",
 ]
@@ -245,6 +246,21 @@ class ChainWriter:
         if self._descriptor is None or self._end.closing is not None:
             raise RipienoError(f"{self.path} is closed; nothing can be added")
         return self._descriptor
+
+
+def is_being_written(path: Path | str) -> bool:
+    """Tell whether a writer, of this process or another, has the chain open.
+
+    Raises:
+        IntegrityError: the path is no regular file.
+        OSError: it cannot be read.
+    """
+    with open_regular(path) as stream:
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -335,6 +335,8 @@ def _finite(values: ArrayLike, name: str) -> FloatArray:
 
 
 def _check_resampling(n_resamples: int, rng: object) -> None:
+    if isinstance(n_resamples, bool) or not hasattr(n_resamples, "__index__"):
+        raise InputError(f"n_resamples must be an integer, got {n_resamples!r:.80}")
     if n_resamples <= 0:
         raise InputError(f"n_resamples must be positive, got {n_resamples}")
     if not isinstance(rng, np.random.Generator):

@@ -7,11 +7,12 @@ Formats other than run folders come from installed packages: each entry point of
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from ripieno._layout import SIGNATURE, is_sha256
+from ripieno._layout import EVENTS, SIGNATURE, is_sha256
 from ripieno._run_folder import RunFolderVerifier
 from ripieno._verdict import (
     Check,
@@ -21,6 +22,7 @@ from ripieno._verdict import (
     VerifyReport,
     VerifyStatus,
 )
+from ripieno.chain import is_being_written
 from ripieno.errors import InputError, IntegrityError, RipienoError
 from ripieno.files import create_only
 from ripieno.signing import detached_signature, key_id, load_private_key, load_public_key
@@ -111,7 +113,7 @@ def sign_run(folder: Path | str, private_key: Path | str) -> Path:
         The signature file.
 
     Raises:
-        InputError: no run folder, signed already, or no usable private key.
+        InputError: no run folder, still being written, signed already, or no usable private key.
         IntegrityError: the run does not verify; nothing was signed.
     """
     folder = Path(folder)
@@ -119,6 +121,9 @@ def sign_run(folder: Path | str, private_key: Path | str) -> Path:
     if not RunFolderVerifier().recognises(folder):
         raise InputError(f"{folder} is no run folder")
     path = folder / SIGNATURE
+    with suppress(OSError, IntegrityError):  # `verify` says what is wrong with the file
+        if is_being_written(folder / EVENTS):
+            raise InputError(f"{folder} is still being written; a signature now would not fit its end")
     report = verify(folder)
     if not report.ok:
         raise IntegrityError(f"{folder} does not verify: {report.first_problem}")
