@@ -48,8 +48,10 @@ class ProcessEngine:
 
     def __init__(self, function: Callable[[Any], object], cells: Sequence[object], slots: int) -> None:
         self.slots = slots
-        self._function = _pickled(function, "the function of the cells")
-        self._cells = [_pickled(cell, f"cell {index}") for index, cell in enumerate(cells)]
+        self._function = _pickled(function, "the function of the cells cannot be sent to a worker process")
+        self._cells = [
+            _pickled(cell, f"cell {index} cannot be sent to a worker process") for index, cell in enumerate(cells)
+        ]
         self._busy: list[_Worker] = []
         self._idle: list[_Worker] = []
 
@@ -137,14 +139,15 @@ def _end_with_parent() -> None:
 
 def _call(function: bytes, cell: bytes) -> bytes:
     """Unpickle, call, pickle: a failure of any of the three is the cell's own error."""
-    return pickle.dumps(pickle.loads(function)(pickle.loads(cell)))  # noqa: S301 - from our own parent process
+    value = pickle.loads(function)(pickle.loads(cell))  # noqa: S301 - from our own parent process
+    return _pickled(value, "the value cannot be pickled")
 
 
-def _pickled(value: object, name: str) -> bytes:
+def _pickled(value: object, refusal: str) -> bytes:
     try:
         return pickle.dumps(value)
     except _PICKLE_ERRORS as error:
-        raise InputError(f"{name} cannot be sent to a worker process: {error}") from error
+        raise InputError(f"{refusal}: {error}") from error
 
 
 def _signal_name(number: int) -> str:
