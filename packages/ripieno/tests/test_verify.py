@@ -1,5 +1,6 @@
 """Every verdict is reached by a run that deserves it, and foreign formats get the same treatment."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -129,6 +130,19 @@ def test_a_run_that_still_goes_is_not_signed(tmp_path: Path) -> None:
         run.finish()
     sign_run(tmp_path / "run", tmp_path / "key")
     assert verify(tmp_path / "run", public_key=tmp_path / "key.pub").status is VerifyStatus.COMPLETE
+
+
+@pytest.mark.parametrize("where", ["ripieno._run_folder.open_regular", "ripieno._run_folder.list_tree", "os.stat"])
+def test_what_may_not_be_read_is_bad_input_and_no_verdict(
+    where: str, small_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patches:
+        patches.setattr(where, refuse)
+        with pytest.raises(InputError, match=f"cannot read {small_run}.*: Permission denied"):
+            verify(small_run)
 
 
 # Formats of other packages

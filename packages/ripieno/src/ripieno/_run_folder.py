@@ -46,7 +46,11 @@ class RunFolderVerifier:
         )
 
     def verify(self, path: Path, options: VerifyOptions) -> VerifyReport:
-        """Check everything; memory grows with the number of artifacts only."""
+        """Check everything; memory grows with the number of artifacts only.
+
+        Raises:
+            InputError: the reader lacks a permission.
+        """
         folder = _RunFolder(path, options.public_key)
         steps = (
             ("manifest", folder.check_manifest),
@@ -61,6 +65,8 @@ class RunFolderVerifier:
                 rows.append(Check(name, ok=True, detail=step()))
             except (IntegrityError, InputError) as error:
                 rows.append(Check(name, ok=False, detail=str(error)))
+            except PermissionError as error:  # what may not be read is not known to be changed
+                raise InputError(f"cannot read {error.filename or path}: {error.strerror}") from error
             except OSError as error:
                 file = Path(os.fsdecode(error.filename)).name if error.filename else path.name
                 rows.append(Check(name, ok=False, detail=f"{file}: {error.strerror}"))
@@ -75,6 +81,8 @@ def _holds_mark(path: Path, n_bytes: int) -> bool:
     try:
         with open_regular(path) as stream:
             return MARK in stream.read(n_bytes)
+    except PermissionError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
     except (OSError, IntegrityError):
         return False
 

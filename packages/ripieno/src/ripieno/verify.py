@@ -55,14 +55,18 @@ def verify(path: Path | str, *, expect: str | None = None, public_key: Path | No
         The report; damage is a verdict, not an exception.
 
     Raises:
-        InputError: ``expect`` is no SHA-256 or the key file is no public key.
+        InputError: ``expect`` is no SHA-256, the key file is no public key, or the reader lacks a permission.
         RipienoError: an installed verifier cannot be loaded, or failed.
     """
     if expect is not None and not is_sha256(expect):
         raise InputError(f"the expected digest must be 64 lowercase hex digits, got {expect!r:.80}")
     options = VerifyOptions(expect, None if public_key is None else load_public_key(public_key))
     path = Path(path)
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if not exists:
         return _not_a_run(path, "there is no such file or folder")
     for verifier in _verifiers():
         try:
