@@ -21,6 +21,8 @@ from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg, 
 
 __all__ = ["headline", "render_cell_page"]
 
+_NBSP = "\N{NO-BREAK SPACE}"
+
 _CONDITIONS_IN_WORDS = {Condition.WITH_STACK: "With the safety stack", Condition.WITHOUT_STACK: "Without it"}
 
 _SHORT = {Condition.WITH_STACK: "with", Condition.WITHOUT_STACK: "without"}
@@ -95,7 +97,8 @@ def _what_was_run(cell: Cell) -> Section:
 
 Two robots, discs of radius {task.robot_radius_m:g} m, move on a square of 2 m by 2 m and share one reward: minus the
 sum of the distances from each of two landmarks to the nearest robot. An episode lasts {task.episode_length * DT:g} s
-({task.episode_length} steps). The ego drives straight to the landmark that is {choice} its start. Its partner is a
+({task.episode_length} steps). The discs pass through each other: a contact is recorded, but slows nobody down and costs
+no reward. The ego drives straight to the landmark that is {choice} its start. Its partner is a
 black box: the ego and the safety stack see where it is and how fast it moves, never what it intends. The stack is told
 one thing about it, that it is never faster than {cell.safety.partner_max_speed_m_s:.4g} m/s.
 
@@ -132,7 +135,11 @@ the discs touch at {cell.task.safety_distance_m:g}. Success: episodes that end w
 per step, in m; 0 is best.
 """,
         tables=[
-            Table(["Partner", "Stack", "Episodes", "At fault", "Contact", "Nearest", "Success", "Reward"], rows),
+            Table(
+                ["Partner", "Stack", "Episodes", "At fault", "Contact", "Nearest", "Success", "Reward"],
+                rows,
+                caption="Without and with the stack, beside each partner and beside all.",
+            )
         ],
     )
 
@@ -226,7 +233,7 @@ def _rewards(record: CellRecord) -> Section:
             f"{comparison.without_stack:.3f}",
             f"{comparison.with_stack:.3f}",
             f"{comparison.difference.mean:+.3f}",
-            f"{comparison.difference.mean_ci_low:+.3f} to {comparison.difference.mean_ci_high:+.3f}",
+            f"{comparison.difference.mean_ci_low:+.3f}{_NBSP}to{_NBSP}{comparison.difference.mean_ci_high:+.3f}",
         ]
         for comparison in comparisons
     ]
@@ -244,7 +251,13 @@ are one cluster). Left of zero the stack costs reward.
                 alt="Mean difference of the reward with and without the stack, with intervals, per partner.",
             )
         ],
-        tables=[Table(["Partner", "Without stack (m)", "With stack (m)", "Difference (m)", "95 % interval (m)"], rows)],
+        tables=[
+            Table(
+                ["Partner", "Without stack (m)", "With stack (m)", "Difference (m)", "95 % interval (m)"],
+                rows,
+                caption="The numbers of the figure: mean reward per step.",
+            )
+        ],
     )
 
 
@@ -265,13 +278,19 @@ def _preregistered(record: CellRecord) -> Section:
 These rules are part of the configuration, which was hashed into run.json before the first episode
 (SHA-256 {record.config_sha256}).
 """,
-        tables=[Table(["Claim", "Number", "Rule", "Measured", "Verdict"], rows)],
+        tables=[
+            Table(
+                ["Claim", "Number", "Rule", "Measured", "Verdict"],
+                rows,
+                caption="The claims. Contacts are counted one by one; an episode can have several.",
+            )
+        ],
     )
 
 
 def _limits(rule: DecisionRule) -> str:
     limits = {"≥": rule.at_least, "≤": rule.at_most}
-    return ", ".join(f"{sign} {limit:g}" for sign, limit in limits.items() if limit is not None)
+    return ", ".join(f"{sign}{_NBSP}{limit:g}" for sign, limit in limits.items() if limit is not None)
 
 
 def _safety_tables(record: CellRecord) -> Section:

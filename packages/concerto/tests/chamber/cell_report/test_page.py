@@ -70,6 +70,12 @@ def test_a_cell_with_one_condition_has_a_page_too(small_run, condition: Conditio
     assert absent not in page
 
 
+def test_every_table_says_what_it_shows(small_run):
+    captions = re.findall(r"<caption><div><span[^>]*>Table \d+</span>([^<]*)</div>", render_cell_page(small_run.record))
+    assert len(captions) == 7
+    assert all(caption.strip() for caption in captions)
+
+
 def test_every_source_of_a_command_has_words_and_a_colour():
     assert set(SOURCE_STYLES) == {*map(str, SafetySource), WALL_STOP}
     assert len({colour for _, colour in SOURCE_STYLES.values()}) == len(SOURCE_STYLES)
@@ -100,6 +106,11 @@ def test_a_browser_shows_text_and_figures_without_complaint(small_run, width: in
         page.goto((Path(small_run.folder) / "index.html").as_uri())
         assert page.get_by_text("0 of 9 episodes with a contact at the ego's fault").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
+        ends = page.evaluate(
+            "[...document.querySelectorAll('caption')].map(c => c.firstChild.getBoundingClientRect().right)"
+        )
+        assert ends
+        assert max(ends) <= width, "a caption is cut off beside a table that scrolls"
         figures = page.locator("figure svg")
         assert figures.count() == 7
         for index in range(figures.count()):
