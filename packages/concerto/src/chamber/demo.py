@@ -39,7 +39,8 @@ __all__ = ["run_demo"]
 def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_json: bool) -> None:
     """Run the planar push task with three black-box partners, with and without the safety stack.
 
-    Takes about half a minute, then verifies its own output and says where to look.
+    Takes half a minute the first time, because it compiles, and seconds later. It verifies its own output and says
+    where to look.
 
     Example: ripieno demo push --out runs/first
     """

@@ -110,7 +110,7 @@ def cli() -> None:
     \b
     Example:
       ripieno demo
-      ripieno verify runs/demo
+      ripieno verify FOLDER
     """
 
 
