@@ -38,7 +38,8 @@ class Bounds:
 
     The first two are independent: an action inside the box has a Euclidean norm up to ``sqrt(d)`` times the
     component limit, so ``cartesian_accel_capacity = action_linf_component`` is the conservative choice for a
-    double integrator and ``sqrt(d) * action_linf_component`` the full envelope.
+    double integrator and ``sqrt(d) * action_linf_component`` the full envelope. The last three are declared for the
+    record: no filter of this package reads them.
 
     Attributes:
         action_linf_component: limit of every component of an action, ``|u_k| <= value``, action units.
