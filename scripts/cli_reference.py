@@ -22,7 +22,7 @@ def render() -> str:
 
 
 def _sections(command: click.Command, parent: click.Context | None, name: str) -> list[str]:
-    width = {"terminal_width": 100, "max_content_width": 100}
+    width = {"terminal_width": 80, "max_content_width": 80}  # what fits beside the two menus of the site
     context = click.Context(command, info_name=name, parent=parent, **width, **command.context_settings)
     sections = [f"\n## {context.command_path}\n\n```text\n{command.get_help(context).strip()}\n```\n"]
     if isinstance(command, click.Group):

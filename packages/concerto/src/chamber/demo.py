@@ -37,10 +37,10 @@ __all__ = ["run_demo"]
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
 def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_json: bool) -> None:
-    """Run the planar push task with three black-box partners, with and without the safety stack.
+    """Run the planar push task with and without the safety stack.
 
-    Takes half a minute the first time, because it compiles, and seconds later. It verifies its own output and says
-    where to look.
+    The partners are three black boxes. Takes half a minute the first time, because it compiles, and seconds later. It
+    verifies its own output and says where to look.
 
     Example: ripieno demo push --out runs/first
     """

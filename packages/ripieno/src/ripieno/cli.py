@@ -163,7 +163,9 @@ def _print_verdict(report: VerifyReport) -> None:
 @click.option("--force", is_flag=True, help="Replace an existing page.")
 @_common_options
 def report_command(runs: Sequence[Path], out: Path | None, force: bool, as_json: bool) -> int:
-    """Write one HTML page about a run, next to its folder, or about several that it compares.
+    """Write one HTML page about a run or several.
+
+    The page of one run lies beside its folder; the page of several compares them.
 
     \b
     Example:
