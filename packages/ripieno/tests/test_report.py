@@ -436,6 +436,19 @@ def test_records_of_one_shape_become_tables_and_the_rest_names_and_values() -> N
     assert wide.rows[8] == ("field 8", "8", "8")
 
 
+@pytest.mark.parametrize(
+    ("partners", "headers"),
+    [(("kind", None), ("", "kind", "–")), (("kind", "kind"), ("", "0", "1")), (("1", "2"), ("", "0", "1"))],
+)
+def test_columns_are_called_by_the_text_that_tells_records_apart(
+    partners: tuple[object, ...], headers: tuple[str, ...]
+) -> None:
+    numbers = {f"field_{index}": index for index in range(9)}
+    (table,) = tables_of({"pairs": [{**numbers, "partner": partner} for partner in partners]}, "All")
+    assert table.headers == headers
+    assert ("partner" in [row[0] for row in table.rows]) == (headers == ("", "0", "1"))
+
+
 def test_run_page_is_the_same_every_time_and_changes_nothing(run_folder: Path) -> None:
     before = verify(run_folder)
     assert render_run(run_folder) == render_run(run_folder)

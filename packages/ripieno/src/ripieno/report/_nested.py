@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from ripieno.report._page import Table
-from ripieno.report._text import NOTHING, cell_text
+from ripieno.report._text import NOTHING, cell_text, is_numeric
 
 __all__ = ["flat", "shortened", "tables_of"]
 
@@ -60,9 +60,19 @@ def _record_table(name: str, value: object) -> Table | None:
     if len(fields) <= MAX_COLUMNS:
         return Table(("", *headers), [(key, *record.values()) for key, record in records.items()], caption)
     if len(records) <= MAX_COLUMNS:
-        columns = (record.values() for record in records.values())
-        rows = list(zip(headers, *columns, strict=True))
-        return Table(("", *records), rows, caption)
+        name_field = _name_field(records) if isinstance(value, list) else None
+        names = records if name_field is None else [record[name_field] for record in records.values()]
+        rows = [(_words(field), *(r[field] for r in records.values())) for field in fields if field != name_field]
+        return Table(("", *names), rows, caption)
+    return None
+
+
+def _name_field(records: Mapping[str, Mapping[str, str]]) -> str | None:
+    """The first field whose texts tell the records apart and are no numbers: a better name than a place in a list."""
+    for field in next(iter(records.values())):
+        texts = [record[field] for record in records.values()]
+        if len(set(texts)) == len(texts) and not any(is_numeric([text]) for text in texts):
+            return field
     return None
 
 
