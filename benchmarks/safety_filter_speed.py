@@ -91,7 +91,7 @@ def floor_call(qp: ExpCBFQP, snapshots: dict[str, AgentSnapshot], nominal: np.nd
     slacks = np.zeros(len(problem.keys))
     arguments = (
         packed, radii, problem.capacities(BOUNDS), jacobians, drifts, problem.slots, problem.action_dims,
-        problem.pairs, slacks, DEFAULT_CBF_GAMMA, DT, nominal, lower, upper,
+        problem.pairs, slacks, DEFAULT_CBF_GAMMA, False, DT, nominal, lower, upper,
     )  # fmt: skip
 
     def run() -> object:

@@ -40,12 +40,14 @@ def random_batch(seed, n_envs, n_agents, dim, mode):
     }
 
 
-def run_batched(batch, mode, *, bounds=BOUNDS, fraction=1.0, parallel=False, **keywords):
-    qp = BatchedSafetyFilter(mode=mode, partner_braking_fraction=fraction, parallel=parallel)
+def run_batched(batch, mode, *, bounds=BOUNDS, fraction=1.0, overlap_depth=False, parallel=False, **keywords):
+    qp = BatchedSafetyFilter(
+        mode=mode, partner_braking_fraction=fraction, overlap_depth=overlap_depth, parallel=parallel
+    )
     return qp.filter(**batch, bounds=bounds, **keywords)
 
 
-def scalar_answers(batch, mode, *, fraction=1.0):
+def scalar_answers(batch, mode, *, fraction=1.0, overlap_depth=False):
     """Filter every environment alone; an environment without answer gives None."""
     n_envs, n_agents, dim = batch["positions"].shape
     uids = [f"agent{k}" for k in range(n_agents)]
@@ -53,6 +55,7 @@ def scalar_answers(batch, mode, *, fraction=1.0):
         control_models={uid: DoubleIntegratorControlModel(uid, dim) for uid in uids},
         mode=mode,
         partner_braking_fraction=fraction,
+        overlap_depth=overlap_depth,
     )
     keys = [key for key in make_pair_keys(uids) if mode is not SafetyMode.EGO_ONLY or key[0] == uids[0]]
     for env in range(n_envs):
@@ -100,12 +103,14 @@ CASES = [
 ]
 
 
+@pytest.mark.parametrize("overlap_depth", [False, True])
 @pytest.mark.parametrize(("mode", "n_agents", "dim", "fraction"), CASES)
-def test_every_environment_gets_the_scalar_answer(mode, n_agents, dim, fraction):
+def test_every_environment_gets_the_scalar_answer(mode, n_agents, dim, fraction, overlap_depth):
     batch = random_batch(n_agents * 10 + dim, 1000, n_agents, dim, mode)
-    result = run_batched(batch, mode, fraction=fraction)
+    settings = {"fraction": fraction, "overlap_depth": overlap_depth}
+    result = run_batched(batch, mode, **settings)
     seen = set()
-    for env, expected in enumerate(scalar_answers(batch, mode, fraction=fraction)):
+    for env, expected in enumerate(scalar_answers(batch, mode, **settings)):
         assert result.is_braking[env] == (expected is None)
         if expected is None:
             seen.add("braking")

@@ -538,3 +538,84 @@ def test_a_robot_in_joint_space_is_projected_through_its_jacobian():
     # The correction is along J^T n, the shortest way in joint space.
     correction = np.array([1.0, 0.5, 0.2]) - action
     np.testing.assert_allclose(correction / correction[0], [1.0, 0.5, 0.0], atol=1e-9)
+
+
+# ----------------------------------------------------------------------------------------------- overlap with its depth
+
+
+def overlapping_pair(seed):
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(2, 4))
+    direction = rng.normal(size=dim)
+    direction /= np.linalg.norm(direction)
+    position = direction * rng.uniform(0.1, 0.95)
+    return AgentSnapshot(position, rng.uniform(-1, 1, dim), 0.5), AgentSnapshot(
+        np.zeros(dim), rng.uniform(-1, 1, dim), 0.5
+    )
+
+
+def test_the_barrier_of_an_overlap_falls_with_its_depth_and_is_continuous_at_contact():
+    def h(distance):
+        a = AgentSnapshot(np.array([distance, 0.0]), np.array([0.2, 0.0]), 0.5)
+        b = AgentSnapshot(np.zeros(2), np.zeros(2), 0.5)
+        return pair_h_value(a, b, alpha_pair=2.0, overlap_depth=True)
+
+    assert h(0.5) == pytest.approx(0.2 - math.sqrt(2 * 2.0 * 0.5))
+    assert h(0.0) == pytest.approx(0.2 - math.sqrt(2 * 2.0 * 1.0))  # centres that coincide are only the deepest overlap
+    assert h(0.3) < h(0.6) < h(0.9) < h(1.0)
+    assert h(1.0 + 1e-12) - h(1.0) < 2e-3  # the floor of the approach speed
+    documented = pair_h_value(
+        AgentSnapshot(np.array([0.5, 0.0]), np.array([0.2, 0.0]), 0.5),
+        AgentSnapshot(np.zeros(2), np.zeros(2), 0.5),
+        alpha_pair=2.0,
+    )
+    assert documented == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_with_depth_are_the_derivative_of_the_barrier_in_an_overlap(seed):
+    a, b = overlapping_pair(seed)
+    dim, alpha, eps = len(a.position), 1.7, 1e-6
+    rng = np.random.default_rng(seed)
+    accel = {"a": rng.normal(size=dim), "b": rng.normal(size=dim)}
+
+    def h(t):
+        moved = [
+            AgentSnapshot(s.position + s.velocity * t + 0.5 * u * t * t, s.velocity + u * t, s.radius)
+            for s, u in ((a, accel["a"]), (b, accel["b"]))
+        ]
+        return pair_h_value(*moved, alpha_pair=alpha, overlap_depth=True)
+
+    distance = np.linalg.norm(a.position - b.position)
+    normal = (a.position - b.position) / distance
+    dv = a.velocity - b.velocity
+    closing = normal @ dv
+    expected = (
+        alpha / math.sqrt(2 * alpha * (1.0 - distance)) * closing
+        + (dv @ dv - closing**2) / distance
+        + normal @ (accel["a"] - accel["b"])
+    )
+    assert (h(eps) - h(-eps)) / (2 * eps) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_row_of_an_overlap_with_depth_holds_and_binds(seed):
+    a, b = overlapping_pair(seed)
+    dim, alpha, gamma = len(a.position), 50.0, 5.0
+    models = {"a": DoubleIntegratorControlModel("a", dim), "b": 0.0}
+    bounds = Bounds(1e4, alpha, 10, 0, 50)
+    qp = ExpCBFQP.ego_only(control_models=models, overlap_depth=True, partner_braking_fraction=0.0)
+    state = SafetyState({("a", "b"): 0.0})
+    nominal = 2.0 * (b.position - a.position)
+    forecast = {"b": AgentSnapshot(b.position + 0.1 * b.velocity, b.velocity, b.radius)}
+    obs = {"agent_states": {"a": a, "b": b}}
+    action, info = qp.filter(nominal, obs, state, bounds, ego_uid="a", partner_predicted_states=forecast, dt=0.1)
+    distance = np.linalg.norm(a.position)
+    normal, dv = a.position / distance, a.velocity - b.velocity
+    closing, stopping_speed = normal @ dv, math.sqrt(2 * alpha * (1.0 - distance))
+    h = closing - stopping_speed
+    hdot = alpha / stopping_speed * closing + (dv @ dv - closing**2) / distance + normal @ action
+    assert info["constraint_violation"][0] == pytest.approx(max(0.0, -h))
+    assert hdot + gamma * h >= -1e-6
+    if not np.array_equal(action, nominal):
+        assert hdot + gamma * h == pytest.approx(0.0, abs=1e-6)

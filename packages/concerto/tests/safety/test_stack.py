@@ -166,14 +166,19 @@ def test_an_overlap_shows_in_the_gap_whether_or_not_the_barrier_is_broken(veloci
     overlapping = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([0.3, 0], [velocity, 0])}
     step = make_stack().step(np.zeros(2), {**overlapping, "q": snapshot([0, 3.5], [0, 0], 0.5)})
     assert step.gaps_m == pytest.approx({("ego", "p"): -0.2, ("ego", "q"): 2.75})
-    assert step.barrier_values["ego", "p"] == pytest.approx(velocity)
+    assert step.barrier_values["ego", "p"] == pytest.approx(velocity - math.sqrt(2 * 1.0 * 0.2))  # by its depth
 
 
 def test_coincident_centres_and_zero_radii_are_answered():
     states = {"ego": snapshot([0, 0], [0.3, 0], 0.0), "p": snapshot([0, 0], [0, 0], 0.0)}
     step = make_stack().step(np.array([1.0, 1.0]), states)
     assert np.all(np.abs(step.action) <= 1.0)
+    assert step.source in {SafetySource.BRAKING, SafetySource.FALLBACK}  # never the nominal action
+    assert step.stopping_margin_m < 0.0
+    deep = {"ego": snapshot([0, 0], [0.3, 0], 0.5), "p": snapshot([0, 0], [0, 0], 0.5)}
+    step = make_stack().step(np.array([1.0, 1.0]), deep)
     assert step.source is SafetySource.FALLBACK
+    assert step.barrier_values == {("ego", "p"): pytest.approx(0.3 - math.sqrt(2.0))}
 
 
 def test_no_rounding_takes_the_action_out_of_the_box():
@@ -348,7 +353,13 @@ def test_the_slack_follows_the_public_conformal_functions():
         states = {uid: snapshot(rng.uniform(-3, 3, 2), rng.uniform(-1, 1, 2)) for uid in uids}
         if predicted is not None:
             update_lambda_from_forecast(
-                state, states, {**predicted, "ego": states["ego"]}, alpha_pair=1.0, dt=0.05, lambda_bound=0.7
+                state,
+                states,
+                {**predicted, "ego": states["ego"]},
+                alpha_pair=1.0,
+                dt=0.05,
+                overlap_depth=True,
+                lambda_bound=0.7,
             )
         step = stack.step(np.zeros(2), states)
         assert step.lambda_ == pytest.approx(state.lambda_, abs=1e-12)

@@ -290,6 +290,7 @@ def assemble(
     pairs: NDArray[np.int64],
     slacks: FloatArray,
     gamma: float,
+    overlap_depth: bool,
     forecast_dt: float,
     nominal: FloatArray,
     lower: FloatArray,
@@ -309,6 +310,7 @@ def assemble(
         pairs: shape ``(p, 2)``.
         slacks: m/s^2, shape ``(p,)``.
         gamma: 1/s.
+        overlap_depth: see `pair_barrier`.
         forecast_dt: horizon of the forecasts, s.
         nominal: stacked nominal action.
         lower: lower limits of it.
@@ -346,6 +348,7 @@ def assemble(
         pairs,
         slacks,
         gamma,
+        overlap_depth,
         np.empty(packed.shape[1]),
         violation,
         rows,

@@ -44,12 +44,15 @@ def pair_barrier(
     alpha: float,
     gamma: float,
     slack: float,
+    overlap_depth: bool,
     normal: FloatArray,
 ) -> tuple[float, float]:
     """Give the barrier h (m/s) and the right-hand side R (m/s^2) of one pair; write n into ``normal``.
 
     Cases: centres that coincide get h = -D and a right-hand side no robot can meet; overlapping spheres get h = c,
-    whatever their depth; spheres apart get the formulas of the module.
+    whatever their depth; spheres apart get the formulas of the module. With ``overlap_depth`` the first two are one:
+    h = c - sqrt(-2 alpha e), continuous at contact, so that a deeper overlap asks for a faster separation; its
+    derivative is the one of spheres apart.
     """
     squared_distance = 0.0
     squared_speed = 0.0
@@ -60,20 +63,24 @@ def pair_barrier(
         squared_distance += dp * dp
         squared_speed += dv * dv
     distance = math.sqrt(squared_distance)
-    if distance < COINCIDENT_DISTANCE:
+    is_coincident = distance < COINCIDENT_DISTANCE
+    if is_coincident:
         normal[:] = 0.0
         normal[0] = 1.0
-        return -safety_distance, _COINCIDENT_RIGHT_HAND_SIDE + slack
+        if not overlap_depth:
+            return -safety_distance, _COINCIDENT_RIGHT_HAND_SIDE + slack
     closing = 0.0
     for k in range(normal.shape[0]):
-        normal[k] /= distance
+        if not is_coincident:
+            normal[k] /= distance
         closing += normal[k] * (velocity_i[k] - velocity_j[k])
-    tangential = (squared_speed - closing * closing) / distance
+    tangential = 0.0 if is_coincident else (squared_speed - closing * closing) / distance
     gap = distance - safety_distance
-    if gap <= 0.0:
+    if gap <= 0.0 and not overlap_depth:
         return closing, tangential + gamma * closing + slack
-    approach_speed = max(math.sqrt(2.0 * alpha * gap), _APPROACH_SPEED_FLOOR)
-    h = approach_speed + closing
+    stopping_speed = math.sqrt(2.0 * alpha * abs(gap))
+    approach_speed = max(stopping_speed, _APPROACH_SPEED_FLOOR)
+    h = closing + (approach_speed if gap > 0.0 else -stopping_speed)
     return h, (alpha / approach_speed) * closing + tangential + gamma * h + slack
 
 
@@ -90,6 +97,7 @@ def write_constraint_rows(
     pairs: NDArray[np.int64],
     slacks: FloatArray,
     gamma: float,
+    overlap_depth: bool,
     normal: FloatArray,
     violation: FloatArray,
     rows: FloatArray,
@@ -112,6 +120,7 @@ def write_constraint_rows(
         pairs: body indices i, j of every row, shape ``(p, 2)``.
         slacks: lambda of every row, m/s^2, shape ``(p,)``.
         gamma: rate of the barrier, 1/s.
+        overlap_depth: see `pair_barrier`.
         normal: scratch, shape ``(d,)``.
         violation: ``max(0, -h)`` of every row, m/s, shape ``(p,)``; written.
         rows: A of ``A u <= b``, shape ``(p, n_actions)``; written.
@@ -134,6 +143,7 @@ def write_constraint_rows(
             float(capacities[i] + capacities[j]),
             gamma,
             slacks[row],
+            overlap_depth,
             normal,
         )
         for k in range(normal.shape[0]):
@@ -151,7 +161,9 @@ def write_constraint_rows(
 
 
 @njit(cache=True, error_model="numpy")
-def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int64], alphas: FloatArray) -> FloatArray:
+def barrier_values(
+    packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int64], alphas: FloatArray, overlap_depth: bool
+) -> FloatArray:
     """Give the barrier h of many pairs, m/s, shape ``(p,)``.
 
     Args:
@@ -159,6 +171,7 @@ def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int6
         radii: m, shape ``(n,)``.
         pairs: body indices of every pair, shape ``(p, 2)``.
         alphas: braking of every pair, m/s^2, shape ``(p,)``.
+        overlap_depth: see `pair_barrier`.
     """
     n = radii.shape[0]
     positions = packed[:n]
@@ -177,6 +190,7 @@ def barrier_values(packed: FloatArray, radii: FloatArray, pairs: NDArray[np.int6
             float(alphas[row]),
             0.0,
             0.0,
+            overlap_depth,
             normal,
         )
     return h

@@ -77,11 +77,12 @@ def update_slacks(
         distance = radii[0] + radii[i + 1]
         expected, _ = pair_barrier(
             positions[0], velocities[0], forecast_positions[i], forecast_velocities[i], distance, alphas[i], 0.0, 0.0,
-            normal,
+            True, normal,
         )  # fmt: skip
         actual, _ = pair_barrier(
-            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distance, alphas[i], 0.0, 0.0, normal
-        )
+            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distance, alphas[i], 0.0, 0.0,
+            True, normal,
+        )  # fmt: skip
         loss = math.atan(slacks[i] + (expected - actual) / dt) / math.pi
         losses[i] = 0.5 if math.isnan(loss) else loss  # absurd numbers count as the worst surprise
         slacks[i] = min(max(slacks[i] + eta * (target - losses[i]), -bound), bound)
@@ -145,7 +146,16 @@ def decide(
     normal = np.empty(dim)
     for i in range(n):
         barriers[i], right[i] = pair_barrier(
-            position, velocity, positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, slacks[i], normal
+            position,
+            velocity,
+            positions[i + 1],
+            velocities[i + 1],
+            distances[i],
+            alphas[i],
+            gamma,
+            slacks[i],
+            True,
+            normal,
         )
         squared_distance = 0.0
         for k in range(dim):

@@ -64,6 +64,7 @@ class BatchedSafetyFilter:
         cbf_gamma: rate of the barrier, 1/s, > 0.
         partner_braking_fraction: share in [0, 1] of its capacity that a partner is counted on to brake with
             (EGO_ONLY); use 0 for black-box partners.
+        overlap_depth: see `ExpCBFQP`.
         parallel: use all cores of this process for large batches; the answers are the same bytes either way.
 
     Raises:
@@ -85,6 +86,7 @@ class BatchedSafetyFilter:
         mode: SafetyMode = SafetyMode.EGO_ONLY,
         cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
+        overlap_depth: bool = False,
         parallel: bool = True,
     ) -> None:
         if mode is SafetyMode.SHARED_CONTROL:
@@ -96,6 +98,7 @@ class BatchedSafetyFilter:
         self._mode = mode
         self._gamma = float(cbf_gamma)
         self._partner_braking_fraction = float(partner_braking_fraction)
+        self._overlap_depth = overlap_depth
         self._parallel = parallel
 
     def filter(
@@ -176,6 +179,7 @@ class BatchedSafetyFilter:
             own_capacities,
             pairs,
             self._gamma,
+            self._overlap_depth,
             float(bounds.action_linf_component),
             float(dt),
         )
@@ -283,6 +287,7 @@ def _filter_chunk(
     own_capacities: FloatArray,
     pairs: NDArray[np.int64],
     gamma: float,
+    overlap_depth: bool,
     action_limit: float,
     dt: float,
 ) -> None:
@@ -319,6 +324,7 @@ def _filter_chunk(
             pair_capacities,
             pairs,
             gamma,
+            overlap_depth,
             lower,
             upper,
             jacobians,
@@ -357,6 +363,7 @@ def _filter_one(
     capacities: FloatArray,
     pairs: NDArray[np.int64],
     gamma: float,
+    overlap_depth: bool,
     lower: FloatArray,
     upper: FloatArray,
     jacobians: FloatArray,
@@ -393,6 +400,7 @@ def _filter_one(
         pairs,
         slacks,
         gamma,
+        overlap_depth,
         normal,
         violation,
         rows,

@@ -49,7 +49,9 @@ _LARGEST_VIOLATION = 1e-5
 """Relative violation of a row beyond which an answer of a given solver is not handed out."""
 
 
-def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: float) -> float:
+def pair_h_value(
+    snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: float, overlap_depth: bool = False
+) -> float:
     """Give the barrier of a pair, m/s; negative when the robots can no longer stop in time or overlap while closing.
 
     With the gap ``e`` between the spheres and the speed ``c`` of the distance between the centres it is
@@ -60,6 +62,8 @@ def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: fl
         snap_i: one robot.
         snap_j: the other one.
         alpha_pair: braking of both along their line of centres, m/s^2.
+        overlap_depth: ``c - sqrt(-2 alpha_pair e)`` for spheres that overlap, however near their centres are: negative
+            unless they separate faster the deeper they overlap.
 
     Examples:
         >>> a = AgentSnapshot(np.array([0.0, 0.0]), np.array([1.0, 0.0]), 0.25)
@@ -76,6 +80,7 @@ def pair_h_value(snap_i: AgentSnapshot, snap_j: AgentSnapshot, *, alpha_pair: fl
         float(alpha_pair),
         0.0,
         0.0,
+        overlap_depth,
         np.empty(len(snap_i.position)),
     )
     return h
@@ -99,6 +104,8 @@ class ExpCBFQP:
         cbf_gamma: rate of the barrier, 1/s, > 0.
         partner_braking_fraction: share in [0, 1] of its capacity that a body without a decision here is counted on
             to brake with.
+        overlap_depth: let the barrier of overlapping spheres count how deep they overlap, see `pair_h_value`; without
+            it an overlap that separates is no violation, and coincident centres get a row nobody can meet.
         uncontrolled_rows: in joint modes, keep the deciding robots apart from bodies without a proposed action too;
             lambda then has a key for each of these pairs. Such a body moves as ``partner_predicted_states`` and
             ``dt`` say when they are given to `filter`, else at constant velocity.
@@ -115,6 +122,7 @@ class ExpCBFQP:
         solver: QPSolver | None = None,
         cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
+        overlap_depth: bool = False,
         uncontrolled_rows: bool = False,
     ) -> None:
         if not control_models:
@@ -127,6 +135,7 @@ class ExpCBFQP:
         self._mode = mode
         self._solver: QPSolver = DAQPSolver() if solver is None else solver
         self._gamma = float(cbf_gamma)
+        self._overlap_depth = overlap_depth
         self._partner_braking_fraction = float(partner_braking_fraction)
         self._uncontrolled_rows = uncontrolled_rows
         self._team_key: object = None
@@ -140,6 +149,7 @@ class ExpCBFQP:
         solver: QPSolver | None = None,
         cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
+        overlap_depth: bool = False,
     ) -> ExpCBFQP:
         """Make a filter that changes the ego's action only."""
         return cls(
@@ -148,6 +158,7 @@ class ExpCBFQP:
             solver=solver,
             cbf_gamma=cbf_gamma,
             partner_braking_fraction=partner_braking_fraction,
+            overlap_depth=overlap_depth,
         )
 
     @classmethod
@@ -158,6 +169,7 @@ class ExpCBFQP:
         solver: QPSolver | None = None,
         cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
+        overlap_depth: bool = False,
         uncontrolled_rows: bool = False,
     ) -> ExpCBFQP:
         """Make a filter that changes every proposed action."""
@@ -167,6 +179,7 @@ class ExpCBFQP:
             solver=solver,
             cbf_gamma=cbf_gamma,
             partner_braking_fraction=partner_braking_fraction,
+            overlap_depth=overlap_depth,
             uncontrolled_rows=uncontrolled_rows,
         )
 
@@ -178,6 +191,7 @@ class ExpCBFQP:
         solver: QPSolver | None = None,
         cbf_gamma: float = DEFAULT_CBF_GAMMA,
         partner_braking_fraction: float = 1.0,
+        overlap_depth: bool = False,
         uncontrolled_rows: bool = False,
     ) -> ExpCBFQP:
         """Make a filter that changes the ego's action freely and the partners' within a bound."""
@@ -187,6 +201,7 @@ class ExpCBFQP:
             solver=solver,
             cbf_gamma=cbf_gamma,
             partner_braking_fraction=partner_braking_fraction,
+            overlap_depth=overlap_depth,
             uncontrolled_rows=uncontrolled_rows,
         )
 
@@ -402,6 +417,7 @@ class ExpCBFQP:
             team.pairs,
             slacks,
             self._gamma,
+            self._overlap_depth,
             horizon,
             nominal,
             lower,

@@ -151,6 +151,7 @@ def compute_signed_loss(
     alpha_pair: float | Mapping[tuple[str, str], float],
     dt: float,
     scale: float = 1.0,
+    overlap_depth: bool = False,
 ) -> LambdaDict:
     r"""Give the signed, bounded loss of every pair that has a slack: ``arctan(r / scale) / pi`` in (-1/2, 1/2).
 
@@ -167,6 +168,7 @@ def compute_signed_loss(
         alpha_pair: braking of a pair, m/s^2: one number for all, or one per pair.
         dt: length of the step, s, > 0.
         scale: value of r at which the loss is 1/4, m/s^2, > 0.
+        overlap_depth: let h count how deep an overlap is, see `concerto.safety.cbf_qp.pair_h_value`.
 
     Raises:
         ValueError: a robot of a pair is missing, or a number is out of range.
@@ -179,7 +181,8 @@ def compute_signed_loss(
         if uid not in snaps_now or uid not in snaps_predicted:
             raise ValueError(f"{uid!r} has a slack and must be in snaps_now and snaps_predicted")
     alphas = _alphas_of(keys, alpha_pair)
-    optimism = _h_values(snaps_predicted, keys, alphas) - _h_values(snaps_now, keys, alphas)
+    forecast, actual = (_h_values(snaps, keys, alphas, overlap_depth) for snaps in (snaps_predicted, snaps_now))
+    optimism = forecast - actual
     slacks = np.array(list(lambda_.values()), dtype=np.float64)
     losses = np.arctan((slacks + optimism / dt) / scale) / math.pi
     return dict(zip(keys, losses.tolist(), strict=True))
@@ -242,6 +245,7 @@ def update_lambda_from_forecast(
     alpha_pair: float | Mapping[tuple[str, str], float],
     dt: float,
     scale: float = 1.0,
+    overlap_depth: bool = False,
     lambda_bound: float | None = None,
 ) -> LambdaDict:
     """Take the signed loss of the forecast that was used, and update the slack with it.
@@ -255,12 +259,21 @@ def update_lambda_from_forecast(
         alpha_pair: braking of a pair, m/s^2: one number for all, or one per pair.
         dt: length of the step, s, > 0.
         scale: see `compute_signed_loss`.
+        overlap_depth: see `compute_signed_loss`.
         lambda_bound: see `update_lambda`; a clamp gives the average guarantee up.
 
     Returns:
         The loss of every pair.
     """
-    loss = compute_signed_loss(state.lambda_, snaps_now, snaps_predicted, alpha_pair=alpha_pair, dt=dt, scale=scale)
+    loss = compute_signed_loss(
+        state.lambda_,
+        snaps_now,
+        snaps_predicted,
+        alpha_pair=alpha_pair,
+        dt=dt,
+        scale=scale,
+        overlap_depth=overlap_depth,
+    )
     update_lambda(
         state,
         loss,
@@ -331,11 +344,13 @@ def _alphas_of(keys: list[tuple[str, str]], alpha_pair: float | Mapping[tuple[st
     return alphas
 
 
-def _h_values(snaps: Mapping[str, AgentSnapshot], keys: list[tuple[str, str]], alphas: FloatArray) -> FloatArray:
+def _h_values(
+    snaps: Mapping[str, AgentSnapshot], keys: list[tuple[str, str]], alphas: FloatArray, overlap_depth: bool = False
+) -> FloatArray:
     if not keys:
         return np.empty(0)
     uids = canonical_pair_order({uid for key in keys for uid in key})
     index = {uid: k for k, uid in enumerate(uids)}
     packed, radii = pack_states(uids, [snaps[uid] for uid in uids], [])
     pairs = np.array([(index[a], index[b]) for a, b in keys], dtype=np.int64)
-    return barrier_values(packed, radii, pairs, alphas)
+    return barrier_values(packed, radii, pairs, alphas, overlap_depth)

@@ -98,9 +98,9 @@ class StackStep:
         nominal_action: what was asked for.
         filtered_action: the answer before braking: the nominal action, its projection, or the push.
         source: where `action` came from.
-        barrier_values: h per ego pair, m/s; negative is a violation.
-        gaps_m: distance between the surfaces per ego pair, m; negative is an overlap and its depth, of which the
-            barrier value says nothing while the two separate.
+        barrier_values: h per ego pair, m/s; negative is a violation. An overlap counts by its depth, see
+            `concerto.safety.cbf_qp.pair_h_value`.
+        gaps_m: distance between the surfaces per ego pair, m; negative is an overlap and its depth.
         lambda_: slack per ego pair that was used, m/s^2.
         prediction_loss: conformal loss per ego pair of the step before, in (-1/2, 1/2); None at the first step.
         stopping_margin_m: smallest clearance of the stopping plan of `action` from every partner's worst declared
@@ -358,7 +358,7 @@ class SafetyStack:
         packed, radii = pack_states(uids, [agent_states[uid] for uid in uids], [])
         alphas = self._alphas if partners is self._partners else self._pair_braking(partners)
         pairs = np.stack((np.zeros(len(partners), np.int64), np.arange(1, len(uids))), axis=1)
-        values = barrier_values(packed, radii, pairs, alphas).tolist()
+        values = barrier_values(packed, radii, pairs, alphas, True).tolist()
         return {canonical_pair_key(self._ego_uid, uid): value for uid, value in zip(partners, values, strict=True)}
 
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
