@@ -173,8 +173,8 @@ def race(acknowledge: Acknowledge, folder: Path, barrier: Any) -> None:
     barrier.wait()
     try:
         run = start(folder)
-    except InputError:
-        acknowledge("lost")
+    except InputError as error:
+        acknowledge("lost" if "exists already" in str(error) else str(error))
         return
     run.event("mine", pid=os.getpid())
     run.finish()

@@ -152,6 +152,8 @@ def test_keygen_sign_and_verify(small_run: Path, tmp_path: Path, ripieno: Ripien
     assert (code, f"signed by the given key ({key_id})" in out) == (0, True)
     assert_refused(ripieno("sign", small_run, "--key", key), "File exists")
     assert_refused(ripieno("keygen", key), "File exists")
+    assert_refused(ripieno("keygen", small_run / "key"), "count as tampering")
+    assert not (small_run / "key").exists()
     (small_run / "signature.json").unlink()
     code, out, _ = ripieno("verify", small_run, "--public-key", f"{key}.pub")
     assert (code, f"a signature by key {key_id} is required" in out) == (1, True)

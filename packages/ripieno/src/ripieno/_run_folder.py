@@ -46,7 +46,7 @@ class RunFolderVerifier:
         )
 
     def verify(self, path: Path, options: VerifyOptions) -> VerifyReport:
-        """Check everything; memory grows with the number of artifacts only.
+        """Check everything; memory grows with the manifest, never with the size of artifacts or the number of events.
 
         Raises:
             InputError: the reader lacks a permission.

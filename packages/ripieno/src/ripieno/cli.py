@@ -239,8 +239,11 @@ def keygen_command(path: Path, algorithm: str, as_json: bool) -> int:
     Example:
       ripieno keygen ~/ripieno.key
     """
+    from ripieno._layout import MANIFEST
     from ripieno.signing import Algorithm, write_key_pair
 
+    if (path.resolve().parent / MANIFEST).exists():
+        raise InputError(f"{path} lies in a run folder, where a new file would count as tampering")
     public_path, name = write_key_pair(path, Algorithm(algorithm))
     if as_json:
         _print_json({"private_key": str(path), "public_key": str(public_path), "key_id": name})

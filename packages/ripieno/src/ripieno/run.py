@@ -13,6 +13,7 @@ give them back exactly.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -166,6 +167,8 @@ class RunWriter:
                 for parent in new_parents:
                     parent.rmdir()
             cause = error.__cause__ if isinstance(error, StorageError) else error
+            if isinstance(cause, OSError) and cause.errno == errno.ENOTEMPTY:
+                raise InputError(f"the run folder {self.folder} exists already; choose another") from error
             if isinstance(cause, OSError):
                 raise InputError(f"cannot create the run folder {self.folder}: {cause.strerror}") from error
             raise
