@@ -110,7 +110,8 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         """
         # The vector environment takes the mask out of the options.
         mask = None if options is None else options.get("reset_mask")
-        observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        # Vector environments take one seed per sub-environment; the annotation of their base class leaves that out.
+        observations, infos = self.env.reset(seed=seed, options=options)  # pyright: ignore[reportArgumentType]
         is_reset = np.ones(self.num_envs, dtype=np.bool_) if mask is None else np.asarray(mask)
         seeds = _seed_per_env(seed, self.num_envs)
         snapshots = self._snapshots()

@@ -238,13 +238,11 @@ class SafetyStack:
         self._lambda_safe = float(lambda_safe)
         self._n_warmup_steps = int(n_warmup_steps)
         self._tau_brake = float(tau_brake)
-        self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
-        if type(self._model) is DoubleIntegratorControlModel:
-            identity, zeros = np.eye(self._model.action_dim), np.zeros((self._model.action_dim,) * 2)
-            limits = self._capacity, self._action_limit
-            brakes = EgoBrakes(identity, zeros[0], zeros, zeros, *limits, is_immediate=False, holds=True)
-            self._fixed_maps = identity, zeros[0], brakes
         self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
+        self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
+        if type(self._model) in {DoubleIntegratorControlModel, VelocityCommandControlModel}:
+            origin = np.zeros(self._model.position_dim)
+            self._fixed_maps = self._maps_in(AgentSnapshot(origin, origin, 0.0))
         self.reset()
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -420,8 +418,16 @@ class SafetyStack:
 
     def _ego_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
         """Give J and a0 of ``a = J u + a0``, and what they leave for braking."""
-        if self._fixed_maps is not None:
-            return self._fixed_maps
+        if self._fixed_maps is None:
+            return self._maps_in(ego)
+        jacobian, drift, brakes = self._fixed_maps
+        if type(self._model) is VelocityCommandControlModel:  # the one thing that depends on the state
+            with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
+                drift = -np.asarray(ego.velocity, dtype=np.float64) / self._dt
+        return jacobian, drift, brakes
+
+    def _maps_in(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
+        """Ask the control model for its maps in one state."""
         model = self._model
         dim = model.position_dim
         identity = np.eye(dim)
