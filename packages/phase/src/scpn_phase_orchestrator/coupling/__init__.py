@@ -1,0 +1,1 @@
+"""Who influences whom: coupling matrices, their projection onto constraints, and what the knobs make of them."""

@@ -1,0 +1,1 @@
+"""Phases of an external drive as functions of time or step."""

@@ -1,0 +1,1 @@
+"""Slow memory: exposure to coherence changes coupling, lag and growth."""

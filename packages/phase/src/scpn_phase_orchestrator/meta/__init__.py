@@ -1,0 +1,1 @@
+"""Transfer of what was learned in one domain to another, as a review manifest."""

@@ -1,0 +1,1 @@
+"""Observers: they read a run and never act on it."""

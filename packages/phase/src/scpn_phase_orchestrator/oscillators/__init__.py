@@ -1,0 +1,1 @@
+"""From measured signals to phases."""

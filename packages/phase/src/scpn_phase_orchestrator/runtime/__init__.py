@@ -1,0 +1,1 @@
+"""Runs: stepping a spec, recording it, replaying it, and the commands for it."""

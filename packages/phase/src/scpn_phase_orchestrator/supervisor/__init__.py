@@ -1,0 +1,1 @@
+"""Deciders: regimes, policies, rules and nets that turn observations into proposed actions."""

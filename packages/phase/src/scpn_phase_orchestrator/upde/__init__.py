@@ -1,0 +1,1 @@
+"""Engines that advance phases, and the measures of their order."""
