@@ -1,0 +1,1 @@
+"""Binding specs: their parts, how they are read, and what makes one valid."""
