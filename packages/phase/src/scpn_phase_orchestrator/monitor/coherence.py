@@ -1,0 +1,73 @@
+"""How firmly a layer holds together, told apart from what chance alone gives a few oscillators.
+
+The order parameter R of n unrelated phases is not 0: its square has the mean 1/n, so two independent oscillators
+show R = 0.64 on average. `lock_level` removes that share, which makes small layers comparable with large ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CoherenceWindow", "lock_level"]
+
+FloatArray = NDArray[np.float64]
+
+
+def lock_level(mean_squared_r: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
+    """Give the coherence of layers beyond chance, from 0 (as unrelated phases) to 1 (one phase).
+
+    ``sqrt(max(0, (n <R^2> - 1) / (n - 1)))``: the root of the debiased squared order parameter, averaged over time.
+    It is 0 as well when phases keep apart (anti-phase, splay), and 1 for a single oscillator, which is always
+    coherent with itself.
+
+    Args:
+        mean_squared_r: time means of R squared, shape ``(L,)``.
+        sizes: oscillators per layer, shape ``(L,)``, each at least 1.
+
+    Returns:
+        Shape ``(L,)``.
+    """
+    others = np.maximum(sizes - 1, 1)
+    debiased = np.where(sizes > 1, (sizes * mean_squared_r - 1.0) / others, 1.0)
+    return np.sqrt(np.clip(debiased, 0.0, 1.0))
+
+
+class CoherenceWindow:
+    """Exponentially weighted means of R and R squared of every layer.
+
+    The first readings are averaged plainly until the memory is full, so that the means never lean on the
+    arbitrary value that they would otherwise start from.
+    """
+
+    def __init__(self, sizes: Sequence[int], memory_steps: float) -> None:
+        """Start empty.
+
+        Args:
+            sizes: oscillators per layer.
+            memory_steps: number of readings over which the weight of one falls to 1/e, at least 1.
+        """
+        self._sizes = np.asarray(sizes, dtype=np.int64)
+        self._floor = 1.0 / max(1.0, memory_steps)
+        self._count = 0
+        self._mean = np.zeros(len(self._sizes))
+        self._square = np.zeros(len(self._sizes))
+
+    def update(self, layer_r: FloatArray) -> None:
+        """Take one reading, shape ``(L,)``."""
+        self._count += 1
+        weight = max(self._floor, 1.0 / self._count)
+        self._mean += weight * (layer_r - self._mean)
+        self._square += weight * (layer_r * layer_r - self._square)
+
+    @property
+    def mean_r(self) -> FloatArray:
+        """Mean order parameter of every layer, shape ``(L,)``."""
+        return self._mean
+
+    @property
+    def lock(self) -> FloatArray:
+        """Lock level of every layer, shape ``(L,)``."""
+        return lock_level(self._square, self._sizes)

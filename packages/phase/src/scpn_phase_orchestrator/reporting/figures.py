@@ -1,0 +1,310 @@
+"""Pictures of a run: phases on the circle, order and regimes over time, layers, coupling, knobs.
+
+Every function draws with the caller's Matplotlib settings; `write_run_figure` and `write_comparison_figure` apply the
+looks of the HTML reports themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ripieno.errors import InputError
+from ripieno.report import FIGURE_STYLE, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+    from scpn_phase_orchestrator.runtime.history import RunHistory
+
+__all__ = [
+    "comparison_figure",
+    "coupling_figure",
+    "knob_figure",
+    "layer_figure",
+    "order_figure",
+    "overview_figure",
+    "phase_circle_figure",
+    "write_comparison_figure",
+    "write_run_figure",
+]
+
+REGIME_NAMES = ("nominal", "degraded", "recovery", "critical")
+REGIME_COLOURS = ("#1f9270", "#c7a317", "#2f7ec2", "#c9445d")
+GOOD_COLOUR, BAD_COLOUR = PALETTE[0], PALETTE[1]
+MAX_NAMED_LAYERS = 7
+"""Layers up to which each has a line of its own colour; beyond it a heat map shows them all."""
+MAX_POINTS = 2_000
+"""Points of a curve; longer runs are thinned."""
+
+
+def order_figure(history: RunHistory) -> Figure:
+    """Draw R of the good and of the bad layers over time, the regime as a strip below."""
+    figure = _new_figure(7.2, 3.0)
+    _draw_order(figure, history)
+    return figure
+
+
+def layer_figure(history: RunHistory) -> Figure:
+    """Draw the order parameter of every layer over time: lines for a few layers, a heat map for many."""
+    figure = _new_figure(7.2, 3.0)
+    _draw_layers(figure.subplots(), history)
+    return figure
+
+
+def phase_circle_figure(history: RunHistory) -> Figure:
+    """Draw the final phases on the unit circle, one ring and colour a layer, and the layer's order as an arrow."""
+    figure = _new_figure(4.6, 4.0)
+    _draw_circle(figure.subplots(), history)
+    return figure
+
+
+def coupling_figure(history: RunHistory) -> Figure:
+    """Draw the effective coupling at the end as a heat map, the borders of the layers as lines."""
+    figure = _new_figure(4.9, 4.0)
+    _draw_coupling(figure.subplots(), history)
+    return figure
+
+
+def knob_figure(history: RunHistory) -> Figure:
+    """Draw what the supervisor did: gain on the coupling, global and of every layer, and the drive."""
+    figure = _new_figure(7.2, 3.0)
+    _draw_knobs(figure.subplots(), history)
+    return figure
+
+
+def overview_figure(history: RunHistory) -> Figure:
+    """Draw one page: order and regimes, layers, phases on the circle, coupling."""
+    figure = _new_figure(11.0, 7.0)
+    top, bottom = figure.subfigures(2, 1, height_ratios=[1.0, 1.15])
+    left, right = top.subfigures(1, 2)
+    _draw_order(left, history)
+    _draw_layers(right.subplots(), history)
+    circle, matrix = bottom.subfigures(1, 2)
+    _draw_circle(circle.subplots(), history)
+    _draw_coupling(matrix.subplots(), history)
+    return figure
+
+
+def comparison_figure(open_loop: RunHistory, supervised: RunHistory) -> Figure:
+    """Draw the layers of one spec from one seed, open loop beside supervised, on common axes."""
+    figure = _new_figure(11.0, 3.6)
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, history, title in zip(axes, (open_loop, supervised), ("Open loop", "Supervised"), strict=True):
+        _draw_layers(axis, history, with_legend=history is supervised)
+        axis.set_title(title)
+    axes[1].set_ylabel("")
+    return figure
+
+
+def write_run_figure(history: RunHistory, path: Path | str) -> Path:
+    """Write the overview of a run as PNG or SVG, whichever the name ends with.
+
+    Raises:
+        InputError: another ending.
+    """
+    import matplotlib as mpl
+
+    _require_ending(path)
+    with mpl.rc_context(FIGURE_STYLE):
+        return _save(overview_figure(history), Path(path))
+
+
+def write_comparison_figure(open_loop: RunHistory, supervised: RunHistory, path: Path | str) -> Path:
+    """Write open loop beside supervised as PNG or SVG, whichever the name ends with.
+
+    Raises:
+        InputError: another ending.
+    """
+    import matplotlib as mpl
+
+    _require_ending(path)
+    with mpl.rc_context(FIGURE_STYLE):
+        return _save(comparison_figure(open_loop, supervised), Path(path))
+
+
+def _new_figure(width: float, height: float) -> Figure:
+    # Not through pyplot: nothing is registered globally and no display is looked for.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _require_ending(path: Path | str) -> None:
+    if Path(path).suffix.lower() not in (".png", ".svg"):
+        raise InputError(f"a figure is written as .png or .svg, got {Path(path).name!r}")
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    metadata: dict[str, Any] = {"Software": None} if path.suffix.lower() == ".png" else {"Date": None}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, facecolor="white", metadata=metadata)
+    return path
+
+
+def _thinned(length: int) -> slice:
+    return slice(None, None, max(1, length // MAX_POINTS))
+
+
+def _layer_colours(count: int) -> list[Any]:
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    import matplotlib as mpl
+
+    return [mpl.colormaps["turbo"](0.08 + 0.84 * k / (count - 1)) for k in range(count)]
+
+
+def _label(history: RunHistory, position: int) -> str:
+    name = history.layer_names[position]
+    if position in history.good_positions:
+        return f"{name} (good)"
+    return f"{name} (bad)" if position in history.bad_positions else name
+
+
+def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
+    curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[9, 1])
+    part = _thinned(len(history.time_s))
+    time_s = history.time_s[part]
+    if history.good_positions:
+        curve.plot(time_s, history.r_good[part], color=GOOD_COLOUR, label="good layers")
+    if history.bad_positions:
+        curve.plot(time_s, history.r_bad[part], color=BAD_COLOUR, label="bad layers")
+    curve.set_ylim(-0.02, 1.02)
+    curve.set_ylabel("order parameter R")
+    curve.set_title("Order of the good and of the bad layers, taken together")
+    curve.legend(loc="best", ncols=2)
+    _draw_regimes(strip, history)
+
+
+def _draw_regimes(strip: Axes, history: RunHistory) -> None:
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    if len(history.time_s):
+        extent = (float(history.time_s[0]), float(history.time_s[-1]) or 1.0, 0.0, 1.0)
+        codes = np.asarray(history.regime, dtype=float)[None, :]
+        strip.imshow(
+            codes,
+            aspect="auto",
+            cmap=ListedColormap(REGIME_COLOURS),
+            vmin=-0.5,
+            vmax=3.5,
+            extent=extent,
+            interpolation="nearest",
+        )
+    strip.set_yticks([])
+    strip.grid(visible=False)
+    strip.set_xlabel("time in s; strip: regime")
+    seen = sorted({int(code) for code in history.regime})
+    strip.legend(
+        handles=[Patch(color=REGIME_COLOURS[code], label=REGIME_NAMES[code]) for code in seen],
+        loc="upper center",
+        bbox_to_anchor=(0.5, -1.9),
+        ncols=4,
+        fontsize=8,
+    )
+
+
+def _draw_layers(axis: Axes, history: RunHistory, *, with_legend: bool = True) -> None:
+    part = _thinned(len(history.time_s))
+    time_s, layer_r = history.time_s[part], history.layer_r[part]
+    n_layers = layer_r.shape[1]
+    axis.set_title("Order of each layer")
+    axis.set_xlabel("time in s")
+    if n_layers > MAX_NAMED_LAYERS:
+        extent = (float(time_s[0]), float(time_s[-1]) or 1.0, n_layers - 0.5, -0.5)
+        image = axis.imshow(
+            layer_r.T, aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis", extent=extent, interpolation="nearest"
+        )
+        axis.set_yticks(range(n_layers), [_label(history, k) for k in range(n_layers)], fontsize=8)
+        axis.grid(visible=False)
+        if with_legend:
+            axis.figure.colorbar(image, ax=axis, label="R")
+        return
+    for k, colour in enumerate(_layer_colours(n_layers)):
+        style = "--" if k in history.bad_positions else "-"
+        axis.plot(time_s, layer_r[:, k], style, color=colour, label=_label(history, k), linewidth=1.3)
+    axis.set_ylim(-0.02, 1.02)
+    axis.set_ylabel("order parameter R")
+    if with_legend:
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _draw_circle(axis: Axes, history: RunHistory) -> None:
+    turn = np.linspace(0.0, 2.0 * np.pi, 200)
+    axis.plot(np.cos(turn), np.sin(turn), color="#808080", linewidth=0.6)
+    start = 0
+    colours = _layer_colours(len(history.layer_sizes))
+    for k, (size, colour) in enumerate(zip(history.layer_sizes, colours, strict=True)):
+        phases = history.final_phases[start : start + size]
+        start += size
+        if not size:
+            continue
+        radius = 1.0 - 0.55 * k / max(1, len(history.layer_sizes))
+        mean = np.exp(1j * phases).mean()
+        marker = "s" if k in history.bad_positions else "o"
+        axis.scatter(
+            radius * np.cos(phases),
+            radius * np.sin(phases),
+            s=26,
+            color=colour,
+            marker=marker,
+            label=_label(history, k),
+        )
+        axis.plot([0.0, radius * mean.real], [0.0, radius * mean.imag], color=colour, linewidth=1.6)
+    axis.set_aspect("equal")
+    axis.set_xlim(-1.15, 1.15)
+    axis.set_ylim(-1.15, 1.15)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(visible=False)
+    for side in axis.spines.values():
+        side.set_visible(False)
+    axis.set_title("Phases at the end (a ring a layer; line: its order)")
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+
+
+def _draw_coupling(axis: Axes, history: RunHistory) -> None:
+    matrix: NDArray[np.float64] = history.final_knm
+    reach = float(np.abs(matrix).max()) or 1.0
+    is_signed = bool((matrix < 0.0).any())
+    image = axis.imshow(
+        matrix,
+        cmap="RdBu_r" if is_signed else "viridis",
+        vmin=-reach if is_signed else 0.0,
+        vmax=reach,
+        interpolation="nearest",
+    )
+    borders = np.cumsum(history.layer_sizes)
+    for border in borders[:-1]:
+        axis.axhline(border - 0.5, color="white", linewidth=0.7)
+        axis.axvline(border - 0.5, color="white", linewidth=0.7)
+    centres = borders - np.asarray(history.layer_sizes) / 2.0 - 0.5
+    axis.set_yticks(centres, history.layer_names, fontsize=8)
+    axis.set_xticks([])
+    axis.grid(visible=False)
+    axis.set_xlabel("sender")
+    axis.set_title("Coupling at the end, row receives from column")
+    axis.figure.colorbar(image, ax=axis, label="K")
+
+
+def _draw_knobs(axis: Axes, history: RunHistory) -> None:
+    part = _thinned(len(history.time_s))
+    time_s = history.time_s[part]
+    axis.plot(time_s, history.k_global[part], color="#6b7f8f", label="K, all layers")
+    n_layers = history.k_layers.shape[1]
+    for k, colour in enumerate(_layer_colours(n_layers)):
+        gain = history.k_layers[part, k]
+        if np.any(gain != 1.0):
+            axis.plot(time_s, gain, color=colour, label=f"K, {_label(history, k)}", linewidth=1.3)
+    axis.plot(time_s, history.zeta[part], ":", color=PALETTE[4], label="drive zeta")
+    axis.set_title("Knobs: gain on the coupling, strength of the drive")
+    axis.set_xlabel("time in s")
+    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)

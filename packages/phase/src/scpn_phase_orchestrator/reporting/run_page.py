@@ -1,0 +1,199 @@
+"""One HTML page about a run, for somebody who has never seen it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ripieno.files import write_atomic
+from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg, render_page
+from scpn_phase_orchestrator.reporting import figures
+
+if TYPE_CHECKING:
+    from scpn_phase_orchestrator.binding.types import BindingSpec
+    from scpn_phase_orchestrator.runtime.history import RunHistory
+    from scpn_phase_orchestrator.runtime.simulation import SimulationResult
+    from scpn_phase_orchestrator.supervisor.verdict import Verdict
+
+__all__ = ["history_figures", "render_comparison_page", "render_run_page", "verdict_table", "write_run_page"]
+
+MAX_ACTIONS = 40
+
+
+def render_run_page(result: SimulationResult, spec: BindingSpec) -> str:
+    """Give the page of one run: the answer first, then pictures, then what the supervisor did.
+
+    Raises:
+        ValueError: the result carries no history.
+    """
+    history = _history(result)
+    mode = "supervised" if result.policy_enabled else "open loop"
+    sections = [
+        Section("What came out", _answer(result), tables=_verdict_tables(result.verdict)),
+        Section("Over time", figures=history_figures(history)),
+        Section("What the supervisor did", _action_text(history), tables=_action_tables(history)),
+        Section("What ran", tables=[_structure_table(spec), _knob_table(spec)]),
+    ]
+    return render_page(
+        title=f"{spec.name}: {result.steps} steps, {mode}",
+        lead=f"{history.final_phases.size} oscillators in {len(spec.layers)} layers, "
+        f"{spec.sample_period_s:g} s a step, {spec.control_period_s:g} s a decision.",
+        sections=sections,
+    )
+
+
+def render_comparison_page(open_loop: SimulationResult, supervised: SimulationResult, spec: BindingSpec) -> str:
+    """Give the page of two runs from one seed: open loop beside supervised.
+
+    Raises:
+        ValueError: a result carries no history.
+    """
+    import matplotlib as mpl
+
+    before, after = _history(open_loop), _history(supervised)
+    with mpl.rc_context(FIGURE_STYLE):
+        side_by_side = Figure(
+            figure_to_svg(figures.comparison_figure(before, after)),
+            "The same start, open loop beside supervised.",
+            "Order parameter of every layer over time, once without and once with the supervisor.",
+        )
+    rows = [
+        (name, result.r_good, result.r_bad, result.final_regime, result.verdict.sentence if result.verdict else "")
+        for name, result in (("open loop", open_loop), ("supervised", supervised))
+    ]
+    sections = [
+        Section(
+            "What supervision changed",
+            figures=[side_by_side],
+            tables=[Table(("run", "R good", "R bad", "regime", "verdict"), rows, "Both runs at their end.")],
+        ),
+        Section("The supervised run over time", figures=history_figures(after)),
+        Section("What the supervisor did", _action_text(after), tables=_action_tables(after)),
+        Section("What ran", tables=[_structure_table(spec), _knob_table(spec)]),
+    ]
+    return render_page(
+        title=f"{spec.name}: what supervision changes",
+        lead=f"{open_loop.steps} steps from one seed, with and without the supervisor.",
+        sections=sections,
+    )
+
+
+def write_run_page(result: SimulationResult, spec: BindingSpec, path: Path | str) -> Path:
+    """Write the page of one run, whole or not at all."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, render_run_page(result, spec).encode("utf-8"))
+    return path
+
+
+def history_figures(history: RunHistory) -> list[Figure]:
+    """Draw a run for a page: order and regimes, layers, knobs, phases, coupling."""
+    import matplotlib as mpl
+
+    pictures = (
+        (
+            figures.order_figure,
+            "Order of all good and of all bad layers. High is wanted of the good ones, low of the bad ones.",
+            "Order parameter of the good and of the bad layers over time, with the regime below.",
+        ),
+        (figures.layer_figure, "Order of each layer.", "Order parameter of every layer over time."),
+        (
+            figures.knob_figure,
+            "What was turned: gain 1 is the coupling as the spec declares it.",
+            "Gains on the coupling and strength of the drive over time.",
+        ),
+        (
+            figures.phase_circle_figure,
+            "Phases at the end. Points close together are in step.",
+            "Final phases of all oscillators on circles, one for each layer.",
+        ),
+        (
+            figures.coupling_figure,
+            "Coupling at the end, after knobs and constraints.",
+            "Heat map of the effective coupling matrix with the layers marked.",
+        ),
+    )
+    with mpl.rc_context(FIGURE_STYLE):
+        return [Figure(figure_to_svg(draw(history)), caption, alt) for draw, caption, alt in pictures]
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """Give the finding for every layer of the objective."""
+    rows = [
+        (
+            layer.name,
+            "together" if layer.is_good else "apart",
+            layer.mean_r,
+            layer.lock,
+            "yes" if layer.holds else "no",
+        )
+        for layer in verdict.layers
+    ]
+    headers = ("layer", "should be", "mean R", "lock", "holds")
+    return Table(
+        headers,
+        rows,
+        f"The last {verdict.judged_steps} steps. Lock is coherence beyond what unrelated phases show by chance.",
+    )
+
+
+def _history(result: SimulationResult) -> RunHistory:
+    if result.history is None:
+        raise ValueError("this result carries no history; run it with history kept")
+    return result.history
+
+
+def _answer(result: SimulationResult) -> str:
+    verdict = "" if result.verdict is None else f"{result.verdict.sentence}\n\n"
+    return (
+        f"{verdict}At the last step R is {result.r_good:.4f} over all good layers and {result.r_bad:.4f} over all bad "
+        f"ones; the regime is {result.final_regime}. {result.action_total} actions, "
+        f"{result.boundary_violation_total} boundary violations."
+    )
+
+
+def _verdict_tables(verdict: Verdict | None) -> Sequence[Table]:
+    return () if verdict is None or not verdict.layers else (verdict_table(verdict),)
+
+
+def _action_text(history: RunHistory) -> str:
+    if not history.actions:
+        return "It did not act."
+    counts = Counter(f"{action.knob} of {action.scope}" for _, action in history.actions)
+    return "Actions: " + ", ".join(f"{count} on {name}" for name, count in counts.most_common()) + "."
+
+
+def _action_tables(history: RunHistory) -> Sequence[Table]:
+    if not history.actions:
+        return ()
+    shown = history.actions[:MAX_ACTIONS]
+    rows = [
+        (step, action.knob, action.scope, action.value, action.ttl_s, action.justification) for step, action in shown
+    ]
+    caption = "Every action." if len(shown) == len(history.actions) else f"The first {len(shown)} actions."
+    return (Table(("step", "knob", "scope", "value", "lives for (s)", "reason"), rows, caption),)
+
+
+def _structure_table(spec: BindingSpec) -> Table:
+    good, bad = spec.objectives.good_layers, spec.objectives.bad_layers
+    rows = [
+        (
+            layer.index,
+            layer.name,
+            len(layer.oscillator_ids),
+            "together" if layer.index in good else "apart" if layer.index in bad else "",
+            ", ".join(layer.oscillator_ids),
+        )
+        for layer in spec.layers
+    ]
+    return Table(("index", "layer", "oscillators", "should be", "names"), rows, "Layers.")
+
+
+def _knob_table(spec: BindingSpec) -> Table:
+    rows = [
+        (actuator.name, actuator.knob, actuator.scope, actuator.limits[0], actuator.limits[1])
+        for actuator in spec.actuators
+    ]
+    return Table(("actuator", "knob", "scope", "from", "to"), rows, "What the supervisor may turn, and how far.")

@@ -1,0 +1,288 @@
+"""A supervisor that looks at what the spec calls good and bad, layer by layer.
+
+Raising the coupling of everything whenever the mean coherence is low also synchronises the layers that should stay
+apart. Here every layer has its own error: a good one when its mean R is below ``good_target``, a bad one when its lock
+level is above ``bad_ceiling``. Each error asks for the first lever with authority left, and the levers of the layer
+itself come before those that move every layer:
+
+=========  ====================================================================================
+layer      levers, in order
+=========  ====================================================================================
+good       K of the layer up, K global up, zeta of the layer up, zeta global up
+bad        K of the layer down, alpha of the layer up, zeta of the layer down, K global down, zeta global down
+=========  ====================================================================================
+
+Where good and bad layers ask a global lever for opposite things, the declared weights decide, and a good layer
+never raises a global lever while a bad layer that has no lever of its own is close to its ceiling. What was set is
+held: an offset whose time to live is about to end is renewed while the objective stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scpn_phase_orchestrator.actuation.mapper import ControlAction
+from scpn_phase_orchestrator.binding.types import BindingSpec
+from scpn_phase_orchestrator.exceptions import PolicyError
+from scpn_phase_orchestrator.monitor.boundaries import BoundaryState
+from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow
+from scpn_phase_orchestrator.supervisor.petri_adapter import PetriNetAdapter
+from scpn_phase_orchestrator.supervisor.regimes import Regime, RegimeManager
+
+__all__ = ["KnobReadout", "ObjectiveSupervisor"]
+
+GAIN_FLOOR = 0.01
+"""K gains change by factors, so that a gain of 0 could never be raised again: the supervisor stops here."""
+HOLD_PERIODS = 20
+"""Time to live of an action, in control periods."""
+DEFAULT_WINDOW_PERIODS = 10
+"""Memory of the layer means, in control periods, unless the spec sets ``window_s``."""
+NEAR_CEILING = 0.7
+"""Share of the ceiling from which a bad layer without a lever of its own stops global increases."""
+DEGRADED_CAP = 0.55
+"""Coherence that the regime manager sees at most while a bad layer is locked or a good one has come apart."""
+
+_SEVERITY = {Regime.NOMINAL: 0, Regime.DEGRADED: 1, Regime.RECOVERY: 2, Regime.CRITICAL: 3}
+
+
+class KnobReadout(Protocol):
+    """What the supervisor reads of the knobs."""
+
+    @property
+    def actuated(self) -> frozenset[tuple[str, str]]:
+        """Pairs of knob and scope that have an actuator."""
+        ...
+
+    def value(self, knob: str, scope: str) -> float:
+        """Resulting value of a knob."""
+        ...
+
+    def is_offset(self, knob: str, scope: str) -> bool:
+        """Whether an action moved it away from its base."""
+        ...
+
+    def limits(self, knob: str, scope: str) -> tuple[float, float]:
+        """Bounds of the resulting value."""
+        ...
+
+    def ttl_left_s(self, knob: str, scope: str) -> float:
+        """Seconds until it returns to its base; 0 at base."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Lever:
+    knob: str
+    scope: str
+    direction: int
+    verb: str
+
+
+@dataclass
+class _Demand:
+    amount: float
+    reasons: list[str]
+
+
+class ObjectiveSupervisor:
+    """Decide from the declared good and bad layers; see the module's description."""
+
+    def __init__(
+        self,
+        spec: BindingSpec,
+        regime_manager: RegimeManager,
+        *,
+        petri_adapter: PetriNetAdapter | None = None,
+    ) -> None:
+        """Prepare the levers of every layer.
+
+        Raises:
+            PolicyError: an actuator has increment semantics: its limits do not bound a resulting value.
+        """
+        for actuator in spec.actuators:
+            if actuator.resolved_semantics != "value":
+                raise PolicyError(
+                    f"actuator {actuator.name!r}: the strategy 'objectives' needs limits on the resulting value; "
+                    "set 'semantics: value'"
+                )
+        self.regime_manager = regime_manager
+        self._petri_adapter = petri_adapter
+        self._settings = spec.supervisor
+        self._weights = (spec.objectives.good_weight, spec.objectives.bad_weight)
+        self._names = [layer.name for layer in spec.layers]
+        position = {layer.index: k for k, layer in enumerate(spec.layers)}
+        self._good = [position[index] for index in spec.objectives.good_layers if index in position]
+        self._bad = [position[index] for index in spec.objectives.bad_layers if index in position]
+        actuated = {(actuator.knob, actuator.scope) for actuator in spec.actuators}
+        scopes = {k: f"layer_{layer.index}" for k, layer in enumerate(spec.layers)}
+        self._levers = {k: _own_levers(scopes[k], k in self._bad, actuated) for k in (*self._good, *self._bad)}
+        self._global_levers = [
+            _Lever(knob, "global", 1, verb)
+            for knob, verb in (("K", "all coupling"), ("zeta", "the drive of all layers"))
+            if (knob, "global") in actuated
+        ]
+        self._held = sorted(actuated)
+        self._period_s = spec.control_period_s
+        window_s = self._settings.window_s or DEFAULT_WINDOW_PERIODS * spec.control_period_s
+        sizes = [max(1, len(layer.oscillator_ids)) for layer in spec.layers]
+        self.window = CoherenceWindow(sizes, window_s / spec.sample_period_s)
+
+    def observe(self, layer_r: NDArray[np.float64]) -> None:
+        """Take the order parameters of one step, shape ``(L,)``; called every step."""
+        self.window.update(layer_r)
+
+    def coherence(self) -> float:
+        """Give the one number that regimes are proposed from, 0 to 1.
+
+        The weighted mean of the good layers' R and of one minus the bad layers' lock level; capped below the nominal
+        threshold while a bad layer is locked or a good layer has come apart.
+        """
+        mean_r, lock = self.window.mean_r, self.window.lock
+        total = weight = 0.0
+        is_broken = False
+        if self._good:
+            good = mean_r[self._good]
+            total += self._weights[0] * float(good.mean())
+            weight += self._weights[0]
+            is_broken = float(good.min()) < min(DEGRADED_CAP, self._settings.good_target)
+        if self._bad:
+            bad = lock[self._bad]
+            total += self._weights[1] * (1.0 - float(bad.mean()))
+            weight += self._weights[1]
+            is_broken = is_broken or float(bad.max()) > self._settings.bad_ceiling
+        value = total / weight if weight > 0.0 else 1.0
+        return min(value, DEGRADED_CAP) if is_broken else value
+
+    def decide(
+        self,
+        boundary: BoundaryState,
+        knobs: KnobReadout,
+        petri_ctx: Mapping[str, float] | None = None,
+        *,
+        step: int,
+    ) -> list[ControlAction]:
+        """Move the regime and propose actions.
+
+        Args:
+            boundary: violations of this step; a hard one makes the regime critical and the steps twice as large.
+            knobs: the knobs as they stand.
+            petri_ctx: observation for a protocol net, if there is one.
+            step: simulation step, for events.
+
+        Returns:
+            Actions, not yet projected onto the limits.
+        """
+        proposed = self.regime_manager.evaluate(None, boundary, coherence=self.coherence())
+        if self._petri_adapter is not None and petri_ctx is not None:
+            from_net = self._petri_adapter.step(petri_ctx, step=step)
+            proposed = max(proposed, from_net, key=_SEVERITY.__getitem__)
+        self.regime_manager.transition(proposed, step=step)
+        urgency = 2.0 if boundary.hard_violations else 1.0
+        moves = self._moves(knobs, urgency)
+        ttl_s = HOLD_PERIODS * self._period_s
+        actions = [ControlAction(lever.knob, lever.scope, value, ttl_s, reason) for lever, value, reason in moves]
+        moved = {(lever.knob, lever.scope) for lever, _, _ in moves}
+        actions.extend(
+            ControlAction(knob, scope, knobs.value(knob, scope) if knob == "Psi" else 0.0, ttl_s, "hold what was set")
+            for knob, scope in self._held
+            if (knob, scope) not in moved
+            and knobs.is_offset(knob, scope)
+            and knobs.ttl_left_s(knob, scope) < 3.0 * self._period_s
+        )
+        return actions
+
+    def _moves(self, knobs: KnobReadout, urgency: float) -> list[tuple[_Lever, float, str]]:
+        mean_r, lock = self.window.mean_r, self.window.lock
+        moves: list[tuple[_Lever, float, str]] = []
+        raising = _Demand(0.0, [])
+        lowering = _Demand(0.0, [])
+        for k in self._bad:
+            # Half-way below the ceiling is where a bad layer is left alone, so that it does not sit on the edge.
+            error = float(lock[k]) - 0.5 * self._settings.bad_ceiling
+            if error <= 0.0:
+                continue
+            reason = f"{self._names[k]} should stay apart, lock {lock[k]:.2f}"
+            lever = _first_with_authority(self._levers[k], knobs)
+            if lever is None:
+                lowering.amount += self._weights[1] * error
+                lowering.reasons.append(reason)
+            else:
+                moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
+        for k in self._good:
+            # Aim half-way between the target and full coherence.
+            error = 0.5 * (1.0 + self._settings.good_target) - float(mean_r[k])
+            if error <= 0.0:
+                continue
+            reason = f"{self._names[k]} should hold together, R {mean_r[k]:.2f}"
+            lever = _first_with_authority(self._levers[k], knobs)
+            if lever is None:
+                raising.amount += self._weights[0] * error
+                raising.reasons.append(reason)
+            else:
+                moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
+        move = self._global_move(knobs, raising, lowering, urgency)
+        if move is not None:
+            moves.append(move)
+        return moves
+
+    def _global_move(
+        self, knobs: KnobReadout, raising: _Demand, lowering: _Demand, urgency: float
+    ) -> tuple[_Lever, float, str] | None:
+        net = raising.amount - lowering.amount
+        if net == 0.0 or (net > 0.0 and self._is_a_bad_layer_exposed()):
+            return None
+        reasons = raising.reasons if net > 0.0 else lowering.reasons
+        word = "raise" if net > 0.0 else "lower"
+        for general in self._global_levers:
+            lever = _Lever(general.knob, general.scope, 1 if net > 0.0 else -1, f"{word} {general.verb}")
+            if _has_authority(lever, knobs):
+                return lever, _amount(lever, urgency * abs(net)), f"{'; '.join(reasons)}: {lever.verb}"
+        return None
+
+    def _is_a_bad_layer_exposed(self) -> bool:
+        """Whether a bad layer that has no lever of its own is close to its ceiling."""
+        near = NEAR_CEILING * self._settings.bad_ceiling
+        lock = self.window.lock
+        return any(not self._levers[k] and lock[k] > near for k in self._bad)
+
+
+def _own_levers(scope: str, is_bad: bool, actuated: set[tuple[str, str]]) -> list[_Lever]:
+    candidates = (
+        (
+            _Lever("K", scope, -1, "weaken its coupling"),
+            _Lever("alpha", scope, 1, "lag its coupling"),
+            _Lever("zeta", scope, -1, "weaken its drive"),
+        )
+        if is_bad
+        else (_Lever("K", scope, 1, "strengthen its coupling"), _Lever("zeta", scope, 1, "strengthen its drive"))
+    )
+    return [lever for lever in candidates if (lever.knob, lever.scope) in actuated]
+
+
+def _first_with_authority(levers: list[_Lever], knobs: KnobReadout) -> _Lever | None:
+    return next((lever for lever in levers if _has_authority(lever, knobs)), None)
+
+
+def _has_authority(lever: _Lever, knobs: KnobReadout) -> bool:
+    low, high = knobs.limits(lever.knob, lever.scope)
+    if lever.knob == "K":
+        low = max(low, GAIN_FLOOR)
+    if lever.knob == "alpha":
+        high = min(high, np.pi)
+    value = knobs.value(lever.knob, lever.scope)
+    room = high - value if lever.direction > 0 else value - low
+    return room > 1e-3 * max(1.0, abs(value))
+
+
+def _amount(lever: _Lever, error: float) -> float:
+    """Size of a step: a share of the gain for K, an increment for zeta and alpha."""
+    if lever.knob == "K":
+        return lever.direction * float(np.clip(error, 0.05, 0.5))
+    if lever.knob == "alpha":
+        return lever.direction * float(np.clip(error, 0.1, 0.6))
+    return lever.direction * float(np.clip(0.3 * error, 0.02, 0.2))
