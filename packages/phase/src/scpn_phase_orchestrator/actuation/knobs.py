@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import inf, isfinite
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator.actuation.constraints import ActionProjector
 from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding.types import VALID_KNOBS, ActuatorMapping, BindingSpec
 from scpn_phase_orchestrator.coupling.modulation import Modulation
@@ -49,6 +51,10 @@ class _Bounds:
     high: float
     rate: float
     semantics: Semantics
+
+
+_HELD = _Bounds(-inf, inf, 0.0, "value")
+"""Bounds of a knob that may not move."""
 
 
 @dataclass(slots=True)
@@ -114,6 +120,11 @@ class KnobLedger:
         self.base_zeta = base_zeta
         self.base_psi = base_psi
         self._declared = self._merge(actuators)
+        self._effective = _with_global_bounds(self._declared)
+        self._projector = ActionProjector(
+            {key: bounds.rate for key, bounds in self._effective.items() if isfinite(bounds.rate)},
+            {key: (b.low, b.high) for key, b in self._effective.items() if isfinite(b.low) and isfinite(b.high)},
+        )
         self._resolved: dict[tuple[str, str], _Bounds | None] = {}
         self._modulation: Modulation | None = Modulation()
 
@@ -320,24 +331,22 @@ class KnobLedger:
             return current, 0.0
         if bounds is not None and bounds.semantics == "increment":
             previous = 0.0 if live is None else live.action_before if same_step else live.action
-            value = _limited(action.value, bounds, previous)
+            value = self._projector.project(action, previous).value
             return self._within_defaults(knob, _moved(knob, current, value)), value
         wanted = _moved(knob, current, action.value)
         if bounds is None:
             target = self._within_defaults(knob, wanted)
         else:
-            target = _limited(wanted, bounds, live.value_before if live is not None and same_step else current)
+            previous = live.value_before if live is not None and same_step else current
+            target = self._projector.project(replace(action, value=wanted), previous).value
         return target, action.value if target == wanted else _action_between(knob, current, target)
 
     def _bounds(self, knob: str, scope: str) -> _Bounds | None:
-        """What binds this knob: its own actuators, else the global ones, else (for the global knob) all of them."""
+        """What binds this knob: the actuators of its scope, else those of the global scope."""
         key = (knob, scope)
         if key not in self._resolved:
             self._check_scope(knob, scope)
-            bounds = self._declared.get(key) or self._declared.get((knob, GLOBAL_SCOPE))
-            if bounds is None and scope == GLOBAL_SCOPE:
-                bounds = _common([declared for (other, _), declared in self._declared.items() if other == knob])
-            self._resolved[key] = bounds
+            self._resolved[key] = self._effective.get(key) or self._effective.get((knob, GLOBAL_SCOPE))
         return self._resolved[key]
 
     def _check_scope(self, knob: str, scope: str) -> None:
@@ -414,30 +423,19 @@ def _action_between(knob: str, current: float, target: float) -> float:
     return target - current
 
 
-def _limited(value: float, bounds: _Bounds, previous: float) -> float:
-    """Clamp to the limits, limit the change, clamp again: the limits win over the rate."""
-    value = min(max(value, bounds.low), bounds.high)
-    value = min(max(value, previous - bounds.rate), previous + bounds.rate)
-    return min(max(value, bounds.low), bounds.high)
-
-
-_HELD = _Bounds(-inf, inf, 0.0, "value")
-"""Bounds of a knob that may not move."""
-
-
-def _common(bounds: Sequence[_Bounds]) -> _Bounds | None:
-    """What satisfies all actuators of the layers; nothing may move when they have nothing in common."""
-    common: _Bounds | None = None
-    for one in bounds:
+def _with_global_bounds(declared: dict[tuple[str, str], _Bounds]) -> dict[tuple[str, str], _Bounds]:
+    """Bind the global scope of a knob that has actuators of layers only by what satisfies all of them."""
+    effective = dict(declared)
+    for knob in sorted({knob for knob, _ in declared} - {knob for knob, scope in declared if scope == GLOBAL_SCOPE}):
         try:
-            common = one if common is None else _tighter(common, one)
+            effective[knob, GLOBAL_SCOPE] = reduce(_tighter, [b for (k, _), b in declared.items() if k == knob])
         except PolicyError:
-            return _HELD
-    return common
+            effective[knob, GLOBAL_SCOPE] = _HELD  # they have nothing in common: no global move suits them all
+    return effective
 
 
 def _tighter(first: _Bounds, second: _Bounds) -> _Bounds:
-    """What satisfies two actuators on one knob.
+    """Give what satisfies two actuators on one knob.
 
     Raises:
         PolicyError: they bound different things, or their limits have nothing in common.

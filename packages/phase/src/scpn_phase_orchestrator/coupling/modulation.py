@@ -10,25 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scpn_phase_orchestrator.coupling.geometry_constraints import (
-    GeometryConstraint,
-    NonNegativeConstraint,
-    SymmetryConstraint,
-    project_knm,
-)
+from scpn_phase_orchestrator._arrays import FloatArray
+from scpn_phase_orchestrator.coupling.geometry_constraints import CONSTRAINTS, project_knm
 from scpn_phase_orchestrator.coupling.knm import CouplingState
+from scpn_phase_orchestrator.imprint.state import ImprintState
+from scpn_phase_orchestrator.imprint.update import ImprintModel
 
-__all__ = ["CONSTRAINTS", "IMPRINT_TARGETS", "Modulation"]
-
-FloatArray = NDArray[np.float64]
+__all__ = ["IMPRINT_TARGETS", "Modulation"]
 
 IMPRINT_TARGETS = ("K", "alpha", "mu")
 """What an imprint can modulate."""
-CONSTRAINTS: dict[str, GeometryConstraint] = {
-    "symmetric": SymmetryConstraint(),
-    "non_negative": NonNegativeConstraint(),
-}
-"""Geometry constraints by the name under which a record carries them."""
+_IMPRINT = ImprintModel(decay_rate=0.0, saturation=1.0)  # what an imprint changes depends on neither number
 _FIELDS = {"global_gain", "layer_gains", "layer_lags", "imprint", "imprint_targets", "constraints"}
 
 
@@ -40,7 +32,8 @@ class Modulation:
 
     1. ``K_ij`` times the global gain, then times ``g_a`` inside layer ``a`` or ``g_a g_b`` between layers ``a`` and
        ``b``; ``alpha_ij`` plus the lag of the layer of the receiver ``i``;
-    2. imprint ``m``: ``K_ij (1 + m_i)``, ``alpha_ij + m_i - m_j``, ``mu_i (1 + m_i)``, each only when targeted;
+    2. imprint ``m`` as in `ImprintModel`: ``K_ij (1 + m_i)``, ``alpha_ij + clip(m_i - m_j)``, ``mu_i (1 + m_i)``, each
+       only when targeted;
     3. geometry constraints, which end with a zero diagonal.
 
     Attributes:
@@ -49,7 +42,7 @@ class Modulation:
         layer_lags: lag in rad per layer of the receiver in list order; empty for 0 everywhere.
         imprint: memory per layer, or per oscillator when it differs inside a layer; ``None`` without imprint.
         imprint_targets: which of `IMPRINT_TARGETS` the imprint acts on.
-        constraints: names of `CONSTRAINTS`, in order of application.
+        constraints: names of geometry constraints, in order of application.
     """
 
     global_gain: float = 1.0
@@ -98,9 +91,9 @@ class Modulation:
         if self.imprint is not None and ("K" in self.imprint_targets or "alpha" in self.imprint_targets):
             memory = self._memory(layer_of)
             if "K" in self.imprint_targets:
-                knm = knm * (1.0 + memory)[:, None]
+                knm = _IMPRINT.modulate_coupling(knm, memory)
             if "alpha" in self.imprint_targets:
-                alpha = alpha + (memory[:, None] - memory[None, :])
+                alpha = _IMPRINT.modulate_lag(alpha, memory)
         if self.constraints:
             knm = project_knm(knm, [CONSTRAINTS[name] for name in self.constraints])
         return replace(base, knm=knm, alpha=alpha)
@@ -109,7 +102,7 @@ class Modulation:
         """Give the effective bifurcation parameters, shape ``(n,)``."""
         if self.imprint is None or "mu" not in self.imprint_targets:
             return mu
-        return mu * (1.0 + self._memory(layer_of))
+        return _IMPRINT.modulate_mu(mu, self._memory(layer_of))
 
     def to_record(self) -> dict[str, Any]:
         """Give the fields that differ from the identity as JSON-safe values."""
@@ -147,12 +140,12 @@ class Modulation:
             constraints=_names("constraints", record.get("constraints", ()), tuple(CONSTRAINTS)),
         )
 
-    def _memory(self, layer_of: NDArray[np.int64]) -> FloatArray:
-        """Imprint per oscillator, shape ``(n,)``."""
+    def _memory(self, layer_of: NDArray[np.int64]) -> ImprintState:
+        """Imprint of every oscillator."""
         memory = np.asarray(self.imprint, dtype=np.float64)
-        if len(memory) == len(layer_of):
-            return memory
-        return self._per_layer("imprint", memory, layer_of)[layer_of]
+        if len(memory) != len(layer_of):
+            memory = self._per_layer("imprint", memory, layer_of)[layer_of]
+        return ImprintState(m_k=memory, last_update=0.0)
 
     def _per_layer(self, name: str, values: Sequence[float] | FloatArray, layer_of: NDArray[np.int64]) -> FloatArray:
         n_layers = int(layer_of.max()) + 1 if len(layer_of) else 0
@@ -169,13 +162,13 @@ def _number(name: str, value: object) -> float:
 
 def _numbers(name: str, values: object) -> tuple[float, ...]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"modulation {name} must be a list of numbers, got {type(values).__name__}")
+        raise ValueError(f"modulation {name} must be a list of numbers, got {values!r}")  # noqa: TRY004 - a bad record
     return tuple(_number(name, value) for value in values)
 
 
 def _names(name: str, values: object, known: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(values, list | tuple):
-        raise ValueError(f"modulation {name} must be a list of names, got {type(values).__name__}")
+        raise ValueError(f"modulation {name} must be a list of names, got {values!r}")  # noqa: TRY004 - a bad record
     for value in values:
         if value not in known:
             raise ValueError(f"modulation {name} must hold names of {', '.join(known)}, got {value!r}")

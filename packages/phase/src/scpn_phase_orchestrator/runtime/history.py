@@ -1,0 +1,123 @@
+"""What a run looked like over time, as arrays over its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scpn_phase_orchestrator.actuation.mapper import ControlAction
+from scpn_phase_orchestrator.binding.types import BindingSpec
+from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK
+
+__all__ = ["REGIME_CODES", "HistoryRecorder", "RunHistory"]
+
+FloatArray = NDArray[np.float64]
+
+REGIME_CODES: dict[str, int] = {regime.value: rank for regime, rank in REGIME_RANK.items()}
+"""The number that stands for a regime in `RunHistory.regime`."""
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """A run over its ``T`` steps and ``L`` layers.
+
+    Attributes:
+        time_s: end of every step, shape ``(T,)``.
+        layer_r: order parameter of every layer, shape ``(T, L)``.
+        r_good: order parameter of all good layers together, shape ``(T,)``.
+        r_bad: the same of the bad layers.
+        regime: code of the regime after the decision of the step (`REGIME_CODES`), shape ``(T,)``.
+        zeta: drive strength (mean over the oscillators), shape ``(T,)``.
+        k_global: gain on all coupling, shape ``(T,)``.
+        k_layers: gain of every layer, shape ``(T, L)``.
+        final_phases: shape ``(n,)``.
+        final_knm: effective coupling of the last step (the base matrix without a step), shape ``(n, n)``.
+        layer_names: names in list order.
+        layer_sizes: oscillators per layer.
+        good_positions: list positions of the good layers.
+        bad_positions: list positions of the bad layers.
+        actions: every applied action with its step.
+    """
+
+    time_s: FloatArray
+    layer_r: FloatArray
+    r_good: FloatArray
+    r_bad: FloatArray
+    regime: NDArray[np.int64]
+    zeta: FloatArray
+    k_global: FloatArray
+    k_layers: FloatArray
+    final_phases: FloatArray
+    final_knm: FloatArray
+    layer_names: tuple[str, ...]
+    layer_sizes: tuple[int, ...]
+    good_positions: tuple[int, ...]
+    bad_positions: tuple[int, ...]
+    actions: tuple[tuple[int, ControlAction], ...]
+
+
+class HistoryRecorder:
+    """Collects a history row by row."""
+
+    def __init__(self, spec: BindingSpec, steps: int) -> None:
+        """Make room for ``steps`` rows."""
+        n_layers = len(spec.layers)
+        position = {layer.index: k for k, layer in enumerate(spec.layers)}
+        self._labels: dict[str, Any] = {
+            "layer_names": tuple(layer.name for layer in spec.layers),
+            "layer_sizes": tuple(len(layer.oscillator_ids) for layer in spec.layers),
+            "good_positions": tuple(position[i] for i in spec.objectives.good_layers if i in position),
+            "bad_positions": tuple(position[i] for i in spec.objectives.bad_layers if i in position),
+        }
+        self._dt = spec.sample_period_s
+        self._rows = 0
+        self._layer_r = np.zeros((steps, n_layers))
+        self._scalars = np.zeros((steps, 4))
+        self._regime = np.zeros(steps, dtype=np.int64)
+        self._k_layers = np.ones((steps, n_layers))
+        self._actions: list[tuple[int, ControlAction]] = []
+
+    def add(
+        self,
+        *,
+        layer_r: FloatArray,
+        r_good: float,
+        r_bad: float,
+        regime: str,
+        zeta: float | FloatArray,
+        k_global: float,
+        k_layers: tuple[float, ...],
+        actions: tuple[ControlAction, ...],
+    ) -> None:
+        """Take one step; an empty ``k_layers`` stands for 1 everywhere."""
+        row = self._rows
+        self._layer_r[row] = layer_r
+        mean_zeta = zeta if isinstance(zeta, float) else float(np.mean(zeta))
+        self._scalars[row] = (r_good, r_bad, mean_zeta, k_global)
+        self._regime[row] = REGIME_CODES[regime]
+        if k_layers:
+            self._k_layers[row] = k_layers
+        self._actions.extend((row, action) for action in actions)
+        self._rows += 1
+
+    def finish(self, final_phases: FloatArray, final_knm: FloatArray) -> RunHistory:
+        """Give the history of the rows that were added."""
+        rows = slice(0, self._rows)
+        r_good, r_bad, zeta, k_global = self._scalars[rows].T.copy()
+        return RunHistory(
+            time_s=self._dt * np.arange(1, self._rows + 1, dtype=np.float64),
+            layer_r=self._layer_r[rows],
+            r_good=r_good,
+            r_bad=r_bad,
+            regime=self._regime[rows],
+            zeta=zeta,
+            k_global=k_global,
+            k_layers=self._k_layers[rows],
+            final_phases=final_phases,
+            final_knm=final_knm,
+            actions=tuple(self._actions),
+            **self._labels,
+        )
