@@ -87,7 +87,8 @@ def real_array(name: str, value: object, shape: tuple[int | None, ...]) -> Float
     ):
         raise ValueError(f"{name} must have shape {_as_text(shape)}, got {array.shape}")
     result = np.ascontiguousarray(array, dtype=np.float64)
-    if not np.isfinite(result).all():
+    # The sum of squares is finite unless a value is not, or is huge; it costs a quarter of the element-wise test.
+    if not (math.isfinite(np.vdot(result, result)) or np.isfinite(result).all()):
         raise ValueError(f"{name} must contain only finite values")
     return result
 

@@ -15,7 +15,9 @@ from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 
 __all__ = [
+    "amplitude_summary",
     "group_order_parameter",
+    "layer_amplitude",
     "layer_order",
     "layer_plv",
     "modulation_index_columns",
@@ -139,6 +141,44 @@ def group_order_parameter(phases: FloatArray, starts: IntArray, layers: IntArray
     if count == 0:
         return 0.0
     return min(sqrt(real * real + imaginary * imaginary) / count, 1.0)
+
+
+@njit(cache=True)
+def layer_amplitude(amplitudes: FloatArray, starts: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Give mean and relative spread of every layer's amplitudes; 0 for an empty layer or a mean of 0."""
+    layer_count = starts.shape[0] - 1
+    means = np.zeros(layer_count)
+    spreads = np.zeros(layer_count)
+    for layer in range(layer_count):
+        count = starts[layer + 1] - starts[layer]
+        if count == 0:
+            continue
+        total = 0.0
+        for position in range(starts[layer], starts[layer + 1]):
+            total += amplitudes[position]
+        mean = total / count
+        means[layer] = mean
+        if mean > 0.0:
+            squares = 0.0
+            for position in range(starts[layer], starts[layer + 1]):
+                squares += (amplitudes[position] - mean) ** 2
+            spreads[layer] = sqrt(squares / count) / mean
+    return means, spreads
+
+
+@njit(cache=True)
+def amplitude_summary(amplitudes: FloatArray, threshold: float) -> tuple[float, float]:
+    """Give the mean amplitude and the share of amplitudes below the threshold."""
+    count = amplitudes.shape[0]
+    if count == 0:
+        return 0.0, 0.0
+    total = 0.0
+    below = 0
+    for position in range(count):
+        total += amplitudes[position]
+        if amplitudes[position] < threshold:
+            below += 1
+    return total / count, below / count
 
 
 @njit(cache=True)

@@ -16,15 +16,21 @@ from scpn_phase_orchestrator._arrays import FloatArray, real_array, whole_number
 from scpn_phase_orchestrator.upde import _metric_kernels as kernels
 
 __all__ = [
+    "SUBCRITICAL_AMPLITUDE",
     "LayerIndex",
+    "amplitude_summary",
     "compute_layer_coherence",
     "compute_order_parameter",
     "compute_plv",
     "cross_layer_plv",
     "debiased_squared_order_parameter",
+    "layer_amplitudes",
     "layer_order_parameters",
     "objective_order_parameter",
 ]
+
+SUBCRITICAL_AMPLITUDE = 0.1
+"""Amplitude below which an oscillator counts as silent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,3 +204,30 @@ def objective_order_parameter(phases: FloatArray, index: LayerIndex, layers: NDA
         ``R`` in [0, 1]; 0.0 when the layers hold no oscillator.
     """
     return kernels.group_order_parameter(phases, index.starts, layers)
+
+
+def layer_amplitudes(amplitudes: FloatArray, index: LayerIndex) -> tuple[FloatArray, FloatArray]:
+    """Give the mean amplitude and its relative spread of every layer in one compiled call, without checks.
+
+    Args:
+        amplitudes: ``(n,)`` float64, finite, not negative; ``n`` as in the index.
+        index: which block belongs to which layer.
+
+    Returns:
+        Two arrays ``(L,)``: the mean, and the population standard deviation over the mean. Both are 0 for an empty
+        layer; the spread is 0 where the mean is.
+    """
+    return kernels.layer_amplitude(amplitudes, index.starts)
+
+
+def amplitude_summary(amplitudes: FloatArray, threshold: float = SUBCRITICAL_AMPLITUDE) -> tuple[float, float]:
+    """Give the mean amplitude and the share of amplitudes below the threshold in one compiled call, without checks.
+
+    Args:
+        amplitudes: ``(n,)`` float64, finite, not negative.
+        threshold: amplitude below which an oscillator counts as silent.
+
+    Returns:
+        Mean and share; ``(0.0, 0.0)`` for no oscillators.
+    """
+    return kernels.amplitude_summary(amplitudes, threshold)
