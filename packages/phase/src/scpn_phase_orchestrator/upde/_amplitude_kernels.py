@@ -14,6 +14,7 @@ Results are therefore the same on every processor that has the same sine and cos
 from __future__ import annotations
 
 from math import cos, inf, isfinite, sin
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -21,7 +22,7 @@ from numba import njit
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 
-__all__ = ["advance", "amplitude_order", "prepare"]
+__all__ = ["EULER", "RK4", "RK45", "SMALLEST_STEP", "advance", "amplitude_order", "prepare"]
 
 EULER = 0
 RK4 = 1
@@ -30,6 +31,34 @@ RK45 = 2
 SMALLEST_STEP = 1e-10
 """Shortest internal step of rk45, as a share of the step asked for."""
 
+# Dormand and Prince (1980), J. Comput. Appl. Math. 6: weights of the slopes in each later stage. The last row is the
+# solution of fifth order; the error is its distance from the embedded solution of fourth order.
+_STAGE_WEIGHTS = np.array(
+    [
+        [1 / 5, 0, 0, 0, 0, 0],
+        [3 / 40, 9 / 40, 0, 0, 0, 0],
+        [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
+        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
+        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
+        [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
+    ]
+)
+_ERROR_WEIGHTS = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
+
+
+class _Field(NamedTuple):
+    """What the derivative depends on besides the state, with its scratch."""
+
+    omegas: FloatArray
+    mu: FloatArray
+    phase_cosine: FloatArray
+    phase_sine: FloatArray
+    amplitude_cosine: FloatArray
+    amplitude_sine: FloatArray
+    drive: FloatArray  # ζ cos Ψ, ζ sin Ψ
+    epsilon: float
+    work: FloatArray
+
 
 @njit(cache=True)
 def prepare(
@@ -37,19 +66,18 @@ def prepare(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Give ``(K cos α)ᵀ, (K sin α)ᵀ, (L cos α)ᵀ, (L sin α)ᵀ``; the sine parts are empty without any lag."""
     count = knm.shape[0]
-    has_lag = False
+    lag_count = 0
     for row in range(count):
         for column in range(count):
             if alpha[row, column] != 0.0:
-                has_lag = True
+                lag_count = count
     phase_cosine = np.empty((count, count))
     amplitude_cosine = np.empty((count, count))
-    lag_count = count if has_lag else 0
     phase_sine = np.empty((lag_count, lag_count))
     amplitude_sine = np.empty((lag_count, lag_count))
     for row in range(count):
         for column in range(count):
-            if has_lag:
+            if lag_count:
                 cosine = cos(alpha[row, column])
                 sine = sin(alpha[row, column])
                 phase_cosine[column, row] = knm[row, column] * cosine
@@ -63,202 +91,183 @@ def prepare(
 
 
 @njit(cache=True)
-def _derivative(
-    state: FloatArray,
-    omegas: FloatArray,
-    mu: FloatArray,
-    phase_cosine: FloatArray,
-    phase_sine: FloatArray,
-    amplitude_cosine: FloatArray,
-    amplitude_sine: FloatArray,
-    drive: FloatArray,
-    epsilon: float,
-    work: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Write the derivative of ``state`` to ``out``; ``drive`` holds ζ cos Ψ and ζ sin Ψ."""
-    count = omegas.shape[0]
-    has_lag = phase_sine.shape[0] > 0
-    sines, cosines = work[0], work[1]
-    toward_cosine, toward_sine = work[2], work[3]
-    growth_cosine, growth_sine = work[4], work[5]
+def _phase_sums(field: _Field) -> None:
+    """Add ``Σ_j (A s − B c)`` and ``Σ_j (A c + B s)`` to the drive, in rows 2 and 3 of the scratch."""
+    sines, cosines, toward_cosine, toward_sine = field.work[0], field.work[1], field.work[2], field.work[3]
+    even, odd = field.phase_cosine, field.phase_sine
+    count = sines.shape[0]
     for i in range(count):
-        sines[i] = sin(state[i])
-        cosines[i] = cos(state[i])
-        toward_cosine[i] = drive[1, i]
-        toward_sine[i] = drive[0, i]
-        growth_cosine[i] = 0.0
-        growth_sine[i] = 0.0
+        toward_cosine[i] = field.drive[1, i]
+        toward_sine[i] = field.drive[0, i]
     for j in range(count):
         sine = sines[j]
         cosine = cosines[j]
-        if has_lag:
+        if odd.shape[0]:
             for i in range(count):
-                toward_cosine[i] += phase_cosine[j, i] * sine - phase_sine[j, i] * cosine
-                toward_sine[i] += phase_cosine[j, i] * cosine + phase_sine[j, i] * sine
+                toward_cosine[i] += even[j, i] * sine - odd[j, i] * cosine
+                toward_sine[i] += even[j, i] * cosine + odd[j, i] * sine
         else:
             for i in range(count):
-                toward_cosine[i] += phase_cosine[j, i] * sine
-                toward_sine[i] += phase_cosine[j, i] * cosine
-    if epsilon != 0.0:
-        for j in range(count):
-            amplitude = max(state[count + j], 0.0)
-            sine = sines[j] * amplitude
-            cosine = cosines[j] * amplitude
-            if has_lag:
-                for i in range(count):
-                    growth_cosine[i] += amplitude_cosine[j, i] * cosine + amplitude_sine[j, i] * sine
-                    growth_sine[i] += amplitude_cosine[j, i] * sine - amplitude_sine[j, i] * cosine
-            else:
-                for i in range(count):
-                    growth_cosine[i] += amplitude_cosine[j, i] * cosine
-                    growth_sine[i] += amplitude_cosine[j, i] * sine
+                toward_cosine[i] += even[j, i] * sine
+                toward_sine[i] += even[j, i] * cosine
+
+
+@njit(cache=True)
+def _amplitude_sums(state: FloatArray, field: _Field) -> None:
+    """Write ``Σ_j r (C c + D s)`` and ``Σ_j r (C s − D c)`` to rows 4 and 5 of the scratch."""
+    sines, cosines, growth_cosine, growth_sine = field.work[0], field.work[1], field.work[4], field.work[5]
+    even, odd = field.amplitude_cosine, field.amplitude_sine
+    count = sines.shape[0]
+    growth_cosine[:] = 0.0
+    growth_sine[:] = 0.0
+    if field.epsilon == 0.0:
+        return
+    for j in range(count):
+        amplitude = max(state[count + j], 0.0)
+        sine = sines[j] * amplitude
+        cosine = cosines[j] * amplitude
+        if odd.shape[0]:
+            for i in range(count):
+                growth_cosine[i] += even[j, i] * cosine + odd[j, i] * sine
+                growth_sine[i] += even[j, i] * sine - odd[j, i] * cosine
+        else:
+            for i in range(count):
+                growth_cosine[i] += even[j, i] * cosine
+                growth_sine[i] += even[j, i] * sine
+
+
+@njit(cache=True)
+def _derivative(state: FloatArray, field: _Field, out: FloatArray) -> None:
+    count = field.omegas.shape[0]
+    sines, cosines = field.work[0], field.work[1]
+    for i in range(count):
+        sines[i] = sin(state[i])
+        cosines[i] = cos(state[i])
+    _phase_sums(field)
+    _amplitude_sums(state, field)
     for i in range(count):
         amplitude = state[count + i]
-        out[i] = omegas[i] + (cosines[i] * toward_cosine[i] - sines[i] * toward_sine[i])
-        out[count + i] = (mu[i] - amplitude * amplitude) * amplitude + epsilon * (
-            cosines[i] * growth_cosine[i] + sines[i] * growth_sine[i]
+        out[i] = field.omegas[i] + (cosines[i] * field.work[2, i] - sines[i] * field.work[3, i])
+        out[count + i] = (field.mu[i] - amplitude * amplitude) * amplitude + field.epsilon * (
+            cosines[i] * field.work[4, i] + sines[i] * field.work[5, i]
         )
 
 
 @njit(cache=True)
-def _clamp(state: FloatArray, count: int) -> float:
+def _clamp(state: FloatArray) -> float:
     """Lift negative amplitudes to 0; give the largest magnitude before, or infinity when one is not finite."""
+    size = state.shape[0]
     largest = 0.0
-    for i in range(2 * count):
+    for i in range(size):
         if not isfinite(state[i]):
             return inf
         largest = max(largest, abs(state[i]))
-    for i in range(count, 2 * count):
+    for i in range(size // 2, size):
         state[i] = max(state[i], 0.0)
     return largest
 
 
 @njit(cache=True)
-def _dormand_prince(
-    state: FloatArray,
-    omegas: FloatArray,
-    mu: FloatArray,
-    phase_cosine: FloatArray,
-    phase_sine: FloatArray,
-    amplitude_cosine: FloatArray,
-    amplitude_sine: FloatArray,
-    drive: FloatArray,
-    epsilon: float,
-    work: FloatArray,
-    slopes: FloatArray,
-    stage: FloatArray,
-    span: float,
-    atol: float,
-    rtol: float,
-    first_step: float,
-) -> tuple[float, float]:
-    """Advance ``state`` by exactly ``span``; give the largest magnitude seen and the last internal step.
+def _euler(state: FloatArray, field: _Field, step: float, substeps: int) -> float:
+    slope = np.empty(state.shape[0])
+    largest = 0.0
+    for _ in range(substeps):
+        _derivative(state, field, slope)
+        for i in range(state.shape[0]):
+            state[i] += step * slope[i]
+        largest = max(largest, _clamp(state))
+        if largest == inf:
+            break
+    return largest
 
-    Dormand and Prince (1980), J. Comput. Appl. Math. 6: the fifth-order solution is kept, the embedded fourth-order one
-    measures the error. An internal step of 0 says that the tolerance could not be met.
+
+@njit(cache=True)
+def _rk4(state: FloatArray, field: _Field, step: float, substeps: int) -> float:
+    size = state.shape[0]
+    slopes = np.empty((4, size))
+    stage = np.empty(size)
+    largest = 0.0
+    for _ in range(substeps):
+        _derivative(state, field, slopes[0])
+        for number in range(1, 4):
+            span = step if number == 3 else 0.5 * step
+            for i in range(size):
+                stage[i] = state[i] + span * slopes[number - 1, i]
+            _derivative(stage, field, slopes[number])
+        for i in range(size):
+            state[i] += step / 6.0 * (slopes[0, i] + 2.0 * slopes[1, i] + 2.0 * slopes[2, i] + slopes[3, i])
+        largest = max(largest, _clamp(state))
+        if largest == inf:
+            break
+    return largest
+
+
+@njit(cache=True)
+def _dormand_prince_trial(
+    state: FloatArray, field: _Field, step: float, slopes: FloatArray, stage: FloatArray, atol: float, rtol: float
+) -> float:
+    """Write the solution after ``step`` to ``stage``, from the slope in row 0; give its error over the tolerance."""
+    size = state.shape[0]
+    for number in range(6):
+        for i in range(size):
+            change = 0.0
+            for earlier in range(number + 1):
+                change += _STAGE_WEIGHTS[number, earlier] * slopes[earlier, i]
+            stage[i] = state[i] + step * change
+        _derivative(stage, field, slopes[number + 1])
+    error = 0.0
+    for i in range(size):
+        gap = 0.0
+        for number in range(7):
+            gap += _ERROR_WEIGHTS[number] * slopes[number, i]
+        share = abs(step * gap) / (atol + rtol * max(abs(state[i]), abs(stage[i])))
+        if not isfinite(share):
+            return inf
+        error = max(error, share)
+    return error
+
+
+@njit(cache=True)
+def _dormand_prince(
+    state: FloatArray, field: _Field, span: float, first_step: float, atol: float, rtol: float
+) -> tuple[float, float]:
+    """Advance ``state`` by exactly ``span``; give the largest magnitude on the way and the last internal step.
+
+    An internal step of 0 says that the tolerance could not be met.
     """
     size = state.shape[0]
-    count = size // 2
+    slopes = np.empty((7, size))
+    stage = np.empty(size)
     largest = 0.0
     done = 0.0
-    step = min(first_step, span)
-    taken = step
-    while done < span:
+    step = first_step
+    while True:
         is_last = done + step >= span * (1.0 - 1e-12)
         if is_last:
             step = span - done
-        _derivative(
-            state,
-            omegas,
-            mu,
-            phase_cosine,
-            phase_sine,
-            amplitude_cosine,
-            amplitude_sine,
-            drive,
-            epsilon,
-            work,
-            slopes[0],
-        )
-        accepted = False
-        while not accepted:
-            for number in range(1, 7):
-                for i in range(size):
-                    k1, k2, k3, k4 = slopes[0, i], slopes[1, i], slopes[2, i], slopes[3, i]
-                    k5, k6 = slopes[4, i], slopes[5, i]
-                    if number == 1:
-                        change = k1 / 5.0
-                    elif number == 2:
-                        change = 3.0 / 40.0 * k1 + 9.0 / 40.0 * k2
-                    elif number == 3:
-                        change = 44.0 / 45.0 * k1 - 56.0 / 15.0 * k2 + 32.0 / 9.0 * k3
-                    elif number == 4:
-                        change = (
-                            19372.0 / 6561.0 * k1 - 25360.0 / 2187.0 * k2 + 64448.0 / 6561.0 * k3 - 212.0 / 729.0 * k4
-                        )
-                    elif number == 5:
-                        change = (
-                            9017.0 / 3168.0 * k1
-                            - 355.0 / 33.0 * k2
-                            + 46732.0 / 5247.0 * k3
-                            + 49.0 / 176.0 * k4
-                            - 5103.0 / 18656.0 * k5
-                        )
-                    else:
-                        change = (
-                            35.0 / 384.0 * k1
-                            + 500.0 / 1113.0 * k3
-                            + 125.0 / 192.0 * k4
-                            - 2187.0 / 6784.0 * k5
-                            + 11.0 / 84.0 * k6
-                        )
-                    stage[i] = state[i] + step * change
-                _derivative(
-                    stage,
-                    omegas,
-                    mu,
-                    phase_cosine,
-                    phase_sine,
-                    amplitude_cosine,
-                    amplitude_sine,
-                    drive,
-                    epsilon,
-                    work,
-                    slopes[number],
-                )
-            error = 0.0
-            for i in range(size):
-                gap = step * (
-                    71.0 / 57600.0 * slopes[0, i]
-                    - 71.0 / 16695.0 * slopes[2, i]
-                    + 71.0 / 1920.0 * slopes[3, i]
-                    - 17253.0 / 339200.0 * slopes[4, i]
-                    + 22.0 / 525.0 * slopes[5, i]
-                    - slopes[6, i] / 40.0
-                )
-                share = abs(gap) / (atol + rtol * max(abs(state[i]), abs(stage[i])))
-                error = max(error, share) if isfinite(share) else inf
-                if error == inf:
-                    break
-            accepted = error <= 1.0
-            if not accepted:
-                step *= max(0.2, 0.9 * error**-0.25)
-                is_last = False
-                if step < SMALLEST_STEP * span:
-                    return (inf if error == inf else largest), 0.0
-        for i in range(size):
-            state[i] = stage[i]
-        magnitude = _clamp(state, count)
-        largest = max(largest, magnitude)
-        if magnitude == inf:
-            return inf, step
-        taken = step
-        if is_last:
-            return largest, taken
+        _derivative(state, field, slopes[0])
+        error = _dormand_prince_trial(state, field, step, slopes, stage, atol, rtol)
+        while error > 1.0:
+            is_last = False
+            step *= max(0.2, 0.9 * error**-0.25)
+            if step < SMALLEST_STEP * span:
+                return largest, 0.0
+            error = _dormand_prince_trial(state, field, step, slopes, stage, atol, rtol)
+        state[:] = stage
+        largest = max(largest, _clamp(state))
+        if is_last or largest == inf:
+            return largest, step
         done += step
         step *= 5.0 if error == 0.0 else min(5.0, 0.9 * error**-0.2)
-    return largest, taken
+
+
+@njit(cache=True)
+def _wrap(state: FloatArray, count: int) -> None:
+    for i in range(count):
+        if not 0.0 <= state[i] < TWO_PI:
+            state[i] %= TWO_PI
+            if state[i] >= TWO_PI:  # a tiny negative phase rounds up to a full turn
+                state[i] = 0.0
 
 
 @njit(cache=True)
@@ -285,96 +294,34 @@ def advance(
     finite; the internal step is 0 when rk45 could not meet its tolerance.
     """
     count = omegas.shape[0]
-    size = 2 * count
-    work = np.empty((6, count))
-    drive = np.empty((2, count))
+    drive = np.zeros((2, count))
     for i in range(count):
-        strength = zeta[i] if zeta.shape[0] > 1 else zeta[0]
-        if strength == 0.0:
-            drive[0, i] = 0.0
-            drive[1, i] = 0.0
-        else:
-            target = psi[i] if psi.shape[0] > 1 else psi[0]
+        strength = zeta[i % zeta.shape[0]]
+        if strength != 0.0:
+            target = psi[i % psi.shape[0]]
             drive[0, i] = strength * cos(target)
             drive[1, i] = strength * sin(target)
+    field = _Field(
+        omegas,
+        mu,
+        phase_cosine,
+        phase_sine,
+        amplitude_cosine,
+        amplitude_sine,
+        drive,
+        epsilon,
+        np.empty((6, count)),
+    )
     result = state.copy()
-    largest = 0.0
     step = dt / substeps
-    taken = step
     if method == EULER:
-        slope = np.empty(size)
-        for _ in range(substeps):
-            _derivative(
-                result,
-                omegas,
-                mu,
-                phase_cosine,
-                phase_sine,
-                amplitude_cosine,
-                amplitude_sine,
-                drive,
-                epsilon,
-                work,
-                slope,
-            )
-            for i in range(size):
-                result[i] += step * slope[i]
-            largest = max(largest, _clamp(result, count))
-            if largest == inf:
-                break
+        largest = _euler(result, field, step, substeps)
     elif method == RK4:
-        slopes = np.empty((4, size))
-        stage = np.empty(size)
-        for _ in range(substeps):
-            for number in range(4):
-                for i in range(size):
-                    if number == 0:
-                        stage[i] = result[i]
-                    else:
-                        stage[i] = result[i] + (step if number == 3 else 0.5 * step) * slopes[number - 1, i]
-                _derivative(
-                    stage,
-                    omegas,
-                    mu,
-                    phase_cosine,
-                    phase_sine,
-                    amplitude_cosine,
-                    amplitude_sine,
-                    drive,
-                    epsilon,
-                    work,
-                    slopes[number],
-                )
-            for i in range(size):
-                result[i] += step / 6.0 * (slopes[0, i] + 2.0 * slopes[1, i] + 2.0 * slopes[2, i] + slopes[3, i])
-            largest = max(largest, _clamp(result, count))
-            if largest == inf:
-                break
+        largest = _rk4(result, field, step, substeps)
     else:
-        largest, taken = _dormand_prince(
-            result,
-            omegas,
-            mu,
-            phase_cosine,
-            phase_sine,
-            amplitude_cosine,
-            amplitude_sine,
-            drive,
-            epsilon,
-            work,
-            np.empty((7, size)),
-            np.empty(size),
-            dt,
-            atol,
-            rtol,
-            step,
-        )
-    for i in range(count):
-        if not 0.0 <= result[i] < TWO_PI:
-            result[i] %= TWO_PI
-            if result[i] >= TWO_PI:  # a tiny negative phase rounds up to a full turn
-                result[i] = 0.0
-    return result, largest, taken
+        largest, step = _dormand_prince(result, field, dt, step, atol, rtol)
+    _wrap(result, count)
+    return result, largest, step
 
 
 @njit(cache=True)
