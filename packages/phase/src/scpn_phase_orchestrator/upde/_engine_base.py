@@ -1,0 +1,199 @@
+"""What all phase engines share: time, frequencies, checked vectors, scratch memory, and the call into compiled code."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from scpn_phase_orchestrator._compat import TWO_PI
+from scpn_phase_orchestrator.exceptions import EngineError
+from scpn_phase_orchestrator.upde import _kernels
+from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE
+from scpn_phase_orchestrator.upde.numerics import finite_array, known_method, positive_count, positive_number
+
+__all__ = ["FloatArray", "OmegaSource", "PhaseEngine", "aligned_zeros", "padded"]
+
+FloatArray = NDArray[np.float64]
+OmegaSource = ArrayLike | Callable[[float], ArrayLike]
+
+_LANES = 8
+_CACHE_LINE = 64
+_FLOAT64 = np.dtype(np.float64)
+_INTEGRATORS = {
+    "euler": _kernels.integrate_euler,
+    "rk4": _kernels.integrate_rk4,
+    "rk45": _kernels.integrate_rk45,
+}
+
+
+def padded(n: int) -> int:
+    """Round up to whole vector registers."""
+    return -(-n // _LANES) * _LANES
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
+    """Zeros that start on a cache line, so that no vector load of a padded row crosses one."""
+    item = np.dtype(dtype).itemsize
+    count = math.prod(shape)
+    raw = np.zeros(count + _CACHE_LINE // item, dtype)
+    offset = (-raw.ctypes.data % _CACHE_LINE) // item
+    return raw[offset : offset + count].reshape(shape)
+
+
+class PhaseEngine:
+    """State and checks of an engine; a subclass says how its oscillators are coupled.
+
+    One engine may be called from several threads: calls wait for each other.
+    """
+
+    def __init__(
+        self,
+        n_oscillators: int,
+        dt: float,
+        method: str = "euler",
+        atol: float = 1e-6,
+        rtol: float = 1e-3,
+        *,
+        omega: OmegaSource | None = None,
+        t0: float = 0.0,
+        substeps: int = 1,
+    ) -> None:
+        self._n = positive_count(n_oscillators, "n_oscillators")
+        self._shape = (self._n,)
+        self._dt = positive_number(dt, "dt")
+        self._method = known_method(method)
+        self._atol = positive_number(atol, "atol")
+        self._rtol = positive_number(rtol, "rtol")
+        self._substeps = positive_count(substeps, "substeps")
+        self._time = self._number(t0, "t0")
+        self._omega = omega if omega is None or callable(omega) else self._vector(omega, "omega").copy()
+        self._n_steps_done = 0
+        self._last_dt = self._dt
+        self._lock = threading.RLock()
+        self._integrator = _INTEGRATORS[self._method]
+        self._work: FloatArray = aligned_zeros((_kernels.WORK_ROWS[self._method], padded(self._n)))
+        self._report: FloatArray = np.zeros(3)
+        self._zeta: FloatArray = np.zeros(1)
+        self._psi: FloatArray = np.zeros(1)
+
+    @property
+    def n_oscillators(self) -> int:
+        """Number of oscillators."""
+        return self._n
+
+    @property
+    def dt(self) -> float:
+        """Length of a step in seconds."""
+        return self._dt
+
+    @property
+    def method(self) -> str:
+        """Name of the integration method."""
+        return self._method
+
+    @property
+    def substeps(self) -> int:
+        """Equal parts of each step."""
+        return self._substeps
+
+    @property
+    def time(self) -> float:
+        """Time reached, in seconds."""
+        return self._time
+
+    @property
+    def last_dt(self) -> float:
+        """Length of the last internal step in seconds: ``dt / substeps``, or what rk45 chose."""
+        return self._last_dt
+
+    @property
+    def omega_current(self) -> FloatArray | None:
+        """Natural frequencies ``(n,)`` of the engine at its present time; None if it was given none."""
+        if self._omega is None:
+            return None
+        return self._vector(self._omega(self._time), "omega(t)").copy() if callable(self._omega) else self._omega.copy()
+
+    def _advance(
+        self, coupling: Any, phases: FloatArray, omegas: FloatArray, zeta: FloatArray, psi: FloatArray, n_steps: int
+    ) -> FloatArray:
+        """Integrate checked inputs; ``omegas`` has one row, or one per step."""
+        out = np.empty(self._n)
+        failed = self._integrator(
+            coupling, phases, omegas, zeta, psi, out, self._work, self._report,
+            self._dt, n_steps, self._substeps, self._atol, self._rtol,
+        )  # fmt: skip
+        if failed >= 0:
+            raise self._error(failed)
+        if n_steps > 0:
+            self._last_dt = float(self._report[1])
+        self._time += self._dt * n_steps
+        self._n_steps_done += n_steps
+        return out
+
+    def _error(self, failed: int) -> EngineError:
+        step = self._n_steps_done + failed
+        where = f"{self._method} at step {step} (t = {self._time + failed * self._dt:.6g} s, dt = {self._dt:g} s)"
+        if self._report[2]:
+            return EngineError(
+                f"{where} needs more than {_kernels.LARGEST_NUMBER_OF_ATTEMPTS} internal steps (the last was "
+                f"{self._report[1]:.3g} s) to keep atol = {self._atol:g}, rtol = {self._rtol:g}; use a shorter dt or a "
+                f"looser tolerance"
+            )
+        return EngineError(
+            f"{where} diverged: the norm max |phase| before wrapping is {self._report[0]:.6g} rad, at most "
+            f"{LARGEST_PHASE:.6g} is meaningful; use a shorter dt, or smaller frequencies, coupling or drive"
+        )
+
+    def _frequencies(self, omegas: ArrayLike | None, n_steps: int) -> FloatArray:
+        """Rows of natural frequencies: the argument, the engine's own, or its function sampled at every step."""
+        if omegas is not None:
+            return self._vector(omegas, "omegas").reshape(1, -1)
+        if self._omega is None:
+            raise ValueError("omegas is required: the engine was made without omega")
+        if not callable(self._omega):
+            return self._omega.reshape(1, -1)
+        rows = [self._vector(self._omega(self._time + k * self._dt), "omega(t)") for k in range(n_steps)]
+        return np.array(rows) if rows else np.zeros((1, self._n))
+
+    def _phases(self, phases: ArrayLike) -> FloatArray:
+        checked = self._vector(phases, "phases")
+        return _within_range(checked)
+
+    def _vector(self, value: ArrayLike, name: str) -> FloatArray:
+        array = finite_array(value, name)
+        if array.shape != self._shape:
+            raise ValueError(f"{name} must have shape ({self._n},), got {array.shape}")
+        return array
+
+    def _number_or_vector(self, value: ArrayLike, name: str, kept: FloatArray) -> FloatArray:
+        """Return one number in ``kept`` ``(1,)``, or one value per oscillator."""
+        if isinstance(value, np.ndarray) and value.ndim > 0:
+            return self._vector(value, name)
+        if isinstance(value, (list, tuple)):
+            return self._vector(value, name)
+        kept[0] = self._number(value, name)
+        return kept
+
+    def _drive(self, zeta: ArrayLike, psi: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        strengths = self._number_or_vector(zeta, "zeta", self._zeta)
+        return strengths, _within_range(self._number_or_vector(psi, "psi", self._psi))
+
+    @staticmethod
+    def _number(value: object, name: str) -> float:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
+            value, is_number = value.item(), True
+        if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
+            raise ValueError(f"{name} must be a finite real number, got {value!r}")
+        return float(value)  # type: ignore[arg-type]
+
+
+def _within_range(angles: FloatArray) -> FloatArray:
+    """Angles whose sines are accurate: as given, or folded by whole turns when one is very large."""
+    return angles if np.abs(angles).max() <= LARGEST_PHASE else np.mod(angles, TWO_PI)

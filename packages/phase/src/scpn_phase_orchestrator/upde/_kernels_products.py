@@ -1,0 +1,254 @@
+"""What the oscillators feel from each other: ``P_i = sum_j A_ij s_j - B_ij c_j`` and ``Q_i = sum_j A_ij c_j + B_ij s_j``.
+
+``A = K cos(alpha)``, ``B = K sin(alpha)``, s and c are the sines and cosines of the phases; then
+``sum_j K_ij sin(theta_j - theta_i - alpha_ij) = c_i P_i - s_i Q_i``. Each sum runs over j in ascending order, one fused
+multiply-add at a time, and P and Q start from what the caller wrote there (the drive). Matrices lie transposed
+(``a[j, i]``), so that vector lanes hold receivers and no sum is ever split.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from scpn_phase_orchestrator.upde._kernels_elementary import fused_multiply_add, sine_and_cosine
+
+__all__ = [
+    "DenseCoupling",
+    "SparseCoupling",
+    "UniformCoupling",
+    "accumulate",
+    "dense_products",
+    "split_matrices",
+    "split_values",
+]
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class DenseCoupling(NamedTuple):
+    """Transposed matrices ``(n, padded n)``; the second is ``(0, 0)`` without lags."""
+
+    cosine_part: FloatArray
+    sine_part: FloatArray
+
+
+class SparseCoupling(NamedTuple):
+    """Compressed rows, columns ascending; the last array is empty without lags."""
+
+    row_ptr: IntArray
+    col_indices: IntArray
+    cosine_part: FloatArray
+    sine_part: FloatArray
+
+
+class UniformCoupling(NamedTuple):
+    """Every oscillator pulls every other one alike: ``A_ij = cosine_part``, ``B_ij = sine_part`` for i != j."""
+
+    n: int
+    cosine_part: float
+    sine_part: float
+
+
+class SharedProducts(Protocol):
+    """A coupling that brings its own way to add products (used outside compiled code)."""
+
+    def accumulate(self, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray) -> None:
+        """Add the products to ``pull_sine`` and ``pull_cosine``."""
+        ...
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def dense_products(
+    a: FloatArray,
+    b: FloatArray,
+    sine: FloatArray,
+    cosine: FloatArray,
+    pull_sine: FloatArray,
+    pull_cosine: FloatArray,
+    first: int,
+    last: int,
+) -> None:
+    """Add the products for the receivers ``first`` to ``last - 1``."""
+    n = a.shape[0]
+    j = 0
+    if b.shape[0] == 0:
+        while j + 4 <= n:
+            s0, s1, s2, s3 = sine[j], sine[j + 1], sine[j + 2], sine[j + 3]
+            c0, c1, c2, c3 = cosine[j], cosine[j + 1], cosine[j + 2], cosine[j + 3]
+            a0, a1, a2, a3 = a[j], a[j + 1], a[j + 2], a[j + 3]
+            for i in range(first, last):
+                p = fused_multiply_add(a0[i], s0, pull_sine[i])
+                q = fused_multiply_add(a0[i], c0, pull_cosine[i])
+                p = fused_multiply_add(a1[i], s1, p)
+                q = fused_multiply_add(a1[i], c1, q)
+                p = fused_multiply_add(a2[i], s2, p)
+                q = fused_multiply_add(a2[i], c2, q)
+                pull_sine[i] = fused_multiply_add(a3[i], s3, p)
+                pull_cosine[i] = fused_multiply_add(a3[i], c3, q)
+            j += 4
+        while j < n:
+            s0, c0, a0 = sine[j], cosine[j], a[j]
+            for i in range(first, last):
+                pull_sine[i] = fused_multiply_add(a0[i], s0, pull_sine[i])
+                pull_cosine[i] = fused_multiply_add(a0[i], c0, pull_cosine[i])
+            j += 1
+        return
+    while j + 2 <= n:
+        s0, s1, c0, c1 = sine[j], sine[j + 1], cosine[j], cosine[j + 1]
+        a0, a1, b0, b1 = a[j], a[j + 1], b[j], b[j + 1]
+        for i in range(first, last):
+            p = fused_multiply_add(a0[i], s0, pull_sine[i])
+            q = fused_multiply_add(a0[i], c0, pull_cosine[i])
+            p = fused_multiply_add(-b0[i], c0, p)
+            q = fused_multiply_add(b0[i], s0, q)
+            p = fused_multiply_add(a1[i], s1, p)
+            q = fused_multiply_add(a1[i], c1, q)
+            pull_sine[i] = fused_multiply_add(-b1[i], c1, p)
+            pull_cosine[i] = fused_multiply_add(b1[i], s1, q)
+        j += 2
+    if j < n:
+        s0, c0, a0, b0 = sine[j], cosine[j], a[j], b[j]
+        for i in range(first, last):
+            p = fused_multiply_add(a0[i], s0, pull_sine[i])
+            q = fused_multiply_add(a0[i], c0, pull_cosine[i])
+            pull_sine[i] = fused_multiply_add(-b0[i], c0, p)
+            pull_cosine[i] = fused_multiply_add(b0[i], s0, q)
+
+
+@njit(cache=True, error_model="numpy")
+def sparse_products(
+    row_ptr: IntArray,
+    col_indices: IntArray,
+    a: FloatArray,
+    b: FloatArray,
+    sine: FloatArray,
+    cosine: FloatArray,
+    pull_sine: FloatArray,
+    pull_cosine: FloatArray,
+) -> None:
+    """Add the products of compressed rows."""
+    has_lags = b.shape[0] > 0
+    for i in range(row_ptr.shape[0] - 1):
+        p, q = pull_sine[i], pull_cosine[i]
+        for k in range(row_ptr[i], row_ptr[i + 1]):
+            j = col_indices[k]
+            p = fused_multiply_add(a[k], sine[j], p)
+            q = fused_multiply_add(a[k], cosine[j], q)
+            if has_lags:
+                p = fused_multiply_add(-b[k], cosine[j], p)
+                q = fused_multiply_add(b[k], sine[j], q)
+        pull_sine[i], pull_cosine[i] = p, q
+
+
+@njit(cache=True, error_model="numpy")
+def ordered_sum(values: FloatArray, n: int, lanes: FloatArray) -> float:
+    """Sum of the first ``n`` values: ``len(lanes)`` interleaved sums, added up in a fixed order."""
+    width = lanes.shape[0]
+    lanes[:] = 0.0
+    whole = n - n % width
+    for start in range(0, whole, width):
+        for lane in range(width):
+            lanes[lane] += values[start + lane]
+    total = 0.0
+    for i in range(whole, n):
+        total += values[i]
+    for lane in range(width):
+        total += lanes[lane]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def uniform_products(
+    n: int,
+    a: float,
+    b: float,
+    sine: FloatArray,
+    cosine: FloatArray,
+    pull_sine: FloatArray,
+    pull_cosine: FloatArray,
+) -> None:
+    """Add the products of the mean field, without each oscillator's own share."""
+    lanes = np.empty(512)
+    total_sine = ordered_sum(sine, n, lanes)
+    total_cosine = ordered_sum(cosine, n, lanes)
+    for i in range(n):
+        others_sine, others_cosine = total_sine - sine[i], total_cosine - cosine[i]
+        p = fused_multiply_add(a, others_sine, pull_sine[i])
+        q = fused_multiply_add(a, others_cosine, pull_cosine[i])
+        pull_sine[i] = fused_multiply_add(-b, others_cosine, p)
+        pull_cosine[i] = fused_multiply_add(b, others_sine, q)
+
+
+def accumulate(
+    coupling: SharedProducts, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray
+) -> None:
+    """Add the products of any coupling; compiled code picks the kernel by the coupling's type."""
+    coupling.accumulate(sine, cosine, pull_sine, pull_cosine)
+
+
+@overload(accumulate)
+def _accumulate_compiled(coupling, sine, cosine, pull_sine, pull_cosine):
+    if not isinstance(coupling, types.BaseNamedTuple):
+        return None
+    if coupling.instance_class is DenseCoupling:
+
+        def dense(coupling, sine, cosine, pull_sine, pull_cosine):
+            dense_products(
+                coupling.cosine_part, coupling.sine_part, sine, cosine, pull_sine, pull_cosine, 0, pull_sine.shape[0]
+            )
+
+        return dense
+    if coupling.instance_class is SparseCoupling:
+
+        def sparse(coupling, sine, cosine, pull_sine, pull_cosine):
+            sparse_products(
+                coupling.row_ptr,
+                coupling.col_indices,
+                coupling.cosine_part,
+                coupling.sine_part,
+                sine,
+                cosine,
+                pull_sine,
+                pull_cosine,
+            )
+
+        return sparse
+    if coupling.instance_class is UniformCoupling:
+
+        def uniform(coupling, sine, cosine, pull_sine, pull_cosine):
+            uniform_products(coupling.n, coupling.cosine_part, coupling.sine_part, sine, cosine, pull_sine, pull_cosine)
+
+        return uniform
+    return None
+
+
+@njit(cache=True, error_model="numpy")
+def split_matrices(knm: FloatArray, alpha: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """Write ``A^T`` and, when lags are given, ``B^T`` (both padded), tile by tile."""
+    n = knm.shape[0]
+    has_lags = alpha.shape[0] > 0
+    for row in range(0, n, 16):
+        for column in range(0, n, 16):
+            for i in range(row, min(row + 16, n)):
+                for j in range(column, min(column + 16, n)):
+                    if has_lags:
+                        sine, cosine = sine_and_cosine(alpha[i, j])
+                        a[j, i] = knm[i, j] * cosine
+                        b[j, i] = knm[i, j] * sine
+                    else:
+                        a[j, i] = knm[i, j]
+
+
+@njit(cache=True, error_model="numpy")
+def split_values(strengths: FloatArray, lags: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """Write ``K cos(alpha)`` and ``K sin(alpha)`` of flat arrays."""
+    for k in range(strengths.shape[0]):
+        sine, cosine = sine_and_cosine(lags[k])
+        a[k] = strengths[k] * cosine
+        b[k] = strengths[k] * sine

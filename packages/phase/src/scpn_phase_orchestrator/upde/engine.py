@@ -1,0 +1,320 @@
+"""Kuramoto networks with dense coupling, phase lags and an external drive.
+
+``d theta_i / dt = omega_i + sum_j K_ij sin(theta_j - theta_i - alpha_ij) + zeta_i sin(Psi_i - theta_i)`` (Kuramoto 1975;
+Sakaguchi and Kuramoto 1986). The sine of a difference is split into products, so that a step takes n sines and two
+matrix-vector products instead of n^2 sines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from scpn_phase_orchestrator._compat import TWO_PI
+from scpn_phase_orchestrator.upde._engine_base import FloatArray, OmegaSource, PhaseEngine, aligned_zeros, padded
+from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE, differ, stays_below
+from scpn_phase_orchestrator.upde._kernels_products import DenseCoupling, split_matrices
+from scpn_phase_orchestrator.upde.numerics import finite_array, positive_count
+
+__all__ = [
+    "ACTIVE_BACKEND",
+    "AVAILABLE_BACKENDS",
+    "PreparedCoupling",
+    "UPDEEngine",
+    "upde_run",
+    "upde_run_omega_schedule",
+]
+
+AVAILABLE_BACKENDS: tuple[str, ...] = ("numba",)
+"""Ways to compute a step that this installation has."""
+
+ACTIVE_BACKEND: str = "numba"
+"""The way in use: named here and recorded in run headers, never chosen by a measurement."""
+
+_LARGEST_DIAGONAL = 1e-15
+_LARGEST_KEPT_SIZE = 1024
+_NO_MATRIX = np.zeros((0, 0))
+_STORAGE = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCoupling:
+    """Checked coupling in the form in which engines use it: ``A = K cos(alpha)`` and ``B = K sin(alpha)``.
+
+    Make it once with `from_matrices` and use it for many steps. The arrays are the engine's: do not change them.
+
+    Attributes:
+        n: Number of oscillators.
+        coupling: A and B, transposed and padded; B is empty when all lags are zero.
+    """
+
+    n: int
+    coupling: DenseCoupling
+
+    @classmethod
+    def from_matrices(
+        cls, knm: ArrayLike, alpha: ArrayLike | None = None, *, dtype: DTypeLike = np.float64
+    ) -> PreparedCoupling:
+        """Check and split the matrices.
+
+        Args:
+            knm: Coupling ``(n, n)`` in rad/s, row = receiver, zero diagonal.
+            alpha: Phase lags ``(n, n)`` in rad; None for none.
+            dtype: Storage of A and B, float64 or float32. float32 halves what a step reads and rounds each entry
+                by up to 6e-8 of its size; phases and sums stay float64.
+
+        Raises:
+            ValueError: for shapes that do not fit, values that are not finite numbers, a diagonal entry above 1e-15,
+                or another dtype.
+        """
+        storage = np.dtype(dtype)
+        if storage not in _STORAGE:
+            raise ValueError(f"dtype must be float64 or float32, got {storage}")
+        strengths = finite_array(knm, "knm")
+        if strengths.ndim != 2 or strengths.shape[0] != strengths.shape[1] or strengths.size == 0:
+            raise ValueError(f"knm must have shape (n, n) with n >= 1, got {strengths.shape}")
+        n = strengths.shape[0]
+        diagonal = np.abs(np.diagonal(strengths))
+        if diagonal.max() > _LARGEST_DIAGONAL:
+            worst = int(diagonal.argmax())
+            raise ValueError(f"knm must have a zero diagonal, got {strengths[worst, worst]:g} at [{worst}, {worst}]")
+        lags = _NO_MATRIX if alpha is None else finite_array(alpha, "alpha")
+        if alpha is not None and lags.shape != (n, n):
+            raise ValueError(f"alpha must have shape ({n}, {n}), got {lags.shape}")
+        if stays_below(lags.reshape(-1), 0.0):
+            lags = _NO_MATRIX
+        elif not stays_below(lags.reshape(-1), LARGEST_PHASE):
+            lags = np.mod(lags, TWO_PI)
+        shape = (n, padded(n))
+        cosine_part = aligned_zeros(shape, storage)
+        sine_part = aligned_zeros(shape if lags.size else (0, 0), storage)
+        split_matrices(strengths, lags, cosine_part, sine_part)
+        return cls(n, DenseCoupling(cosine_part, sine_part))
+
+    @property
+    def has_lags(self) -> bool:
+        """Whether any lag differs from zero."""
+        return self.coupling.sine_part.shape[0] > 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Storage type of the matrices."""
+        return self.coupling.cosine_part.dtype
+
+    @property
+    def cosine_part(self) -> NDArray[Any]:
+        """``A = K cos(alpha)``, ``(n, n)``, row = receiver (a view)."""
+        return self.coupling.cosine_part[:, : self.n].T
+
+    @property
+    def sine_part(self) -> NDArray[Any]:
+        """``B = K sin(alpha)``, ``(n, n)``, row = receiver (a view; zeros without lags)."""
+        return self.coupling.sine_part[:, : self.n].T if self.has_lags else np.zeros((self.n, self.n), self.dtype)
+
+
+class UPDEEngine(PhaseEngine):
+    """Integrator of a densely coupled network.
+
+    Args:
+        n_oscillators: Number n of oscillators.
+        dt: Length of a step in seconds.
+        method: ``euler``, ``rk4`` (classic Runge-Kutta) or ``rk45`` (Dormand-Prince 1980 with step control inside each
+            step; it always ends exactly ``dt`` later and starts each step afresh, so that a step depends on its inputs
+            alone).
+        atol: Absolute tolerance of rk45 in rad.
+        rtol: Relative tolerance of rk45.
+        omega: Natural frequencies ``(n,)`` in rad/s, or a function of time that returns them, for calls without
+            ``omegas``. A function is sampled at the start of each step.
+        t0: Time at the start in seconds.
+        substeps: Equal parts of each step; phases are wrapped once per step.
+        dtype: Storage of the matrices, float64 or float32 (see `PreparedCoupling.from_matrices`).
+
+    Raises:
+        ValueError: for an argument out of range, or an unknown method, naming those that exist.
+
+    Examples:
+        >>> import numpy as np
+        >>> engine = UPDEEngine(2, dt=0.01)
+        >>> knm = np.array([[0.0, 0.5], [0.5, 0.0]])
+        >>> engine.step([0.0, np.pi / 2], [1.0, 2.0], knm, alpha=np.zeros((2, 2))).round(12)
+        array([0.015     , 1.58579633])
+    """
+
+    def __init__(
+        self,
+        n_oscillators: int,
+        dt: float,
+        method: str = "euler",
+        atol: float = 1e-6,
+        rtol: float = 1e-3,
+        *,
+        omega: OmegaSource | None = None,
+        t0: float = 0.0,
+        substeps: int = 1,
+        dtype: DTypeLike = np.float64,
+    ) -> None:
+        super().__init__(n_oscillators, dt, method, atol, rtol, omega=omega, t0=t0, substeps=substeps)
+        self._dtype = np.dtype(dtype)
+        if self._dtype not in _STORAGE:
+            raise ValueError(f"dtype must be float64 or float32, got {self._dtype}")
+        self._matrix_shape = (self._n, self._n)
+        self._kept_knm: FloatArray = _NO_MATRIX
+        self._kept_alpha: FloatArray = _NO_MATRIX
+        self._kept: PreparedCoupling | None = None
+
+    def step(
+        self,
+        phases: ArrayLike,
+        omegas: ArrayLike | None = None,
+        knm: ArrayLike | PreparedCoupling | None = None,
+        zeta: ArrayLike = 0.0,
+        psi: ArrayLike = 0.0,
+        alpha: ArrayLike | None = None,
+    ) -> FloatArray:
+        """Advance phases by ``dt``.
+
+        Args:
+            phases: ``(n,)`` in rad.
+            omegas: Natural frequencies ``(n,)`` in rad/s; None for the engine's own.
+            knm: Coupling ``(n, n)`` in rad/s, row = receiver, zero diagonal; or a `PreparedCoupling` (then without
+                ``alpha``).
+            zeta: Drive strength in rad/s, one or ``(n,)``.
+            psi: Drive phase in rad, one or ``(n,)``.
+            alpha: Phase lags ``(n, n)`` in rad.
+
+        Returns:
+            New phases ``(n,)`` in [0, 2 pi).
+
+        Raises:
+            ValueError: for a missing argument, a shape that does not fit, or values that are not finite numbers.
+            EngineError: when the integration diverges, naming step and norm.
+        """
+        return self.run(phases, omegas, knm, zeta, psi, alpha)
+
+    def run(
+        self,
+        phases: ArrayLike,
+        omegas: ArrayLike | None = None,
+        knm: ArrayLike | PreparedCoupling | None = None,
+        zeta: ArrayLike = 0.0,
+        psi: ArrayLike = 0.0,
+        alpha: ArrayLike | None = None,
+        n_steps: int = 1,
+    ) -> FloatArray:
+        """Advance phases by ``n_steps`` steps, with the bits of as many calls of `step`; 0 steps give a copy.
+
+        Arguments, result and errors are those of `step`; ``n_steps`` is at least 0.
+        """
+        positive_count(n_steps, "n_steps", at_least=0)
+        with self._lock:
+            checked = self._phases(phases)
+            frequencies = self._frequencies(omegas, n_steps)
+            prepared = self._prepared(knm, alpha)
+            strengths, drive_phases = self._drive(zeta, psi)
+            if n_steps == 0:
+                return np.array(phases, np.float64)
+            return self._advance(prepared.coupling, checked, frequencies, strengths, drive_phases, n_steps)
+
+    def advance(
+        self, phases: FloatArray, omegas: FloatArray, prepared: PreparedCoupling, zeta: ArrayLike, psi: ArrayLike
+    ) -> FloatArray:
+        """Advance phases by ``dt`` without checks, with the bits of `step`.
+
+        Args:
+            phases: ``(n,)`` contiguous float64, finite, within 2^30 rad.
+            omegas: ``(n,)`` contiguous float64, finite.
+            prepared: The coupling of these n oscillators.
+            zeta: One float, or ``(n,)`` contiguous float64.
+            psi: One float, or ``(n,)`` contiguous float64, within 2^30 rad.
+
+        Raises:
+            EngineError: when the integration diverges, naming step and norm.
+        """
+        with self._lock:
+            if isinstance(zeta, np.ndarray):
+                strengths = zeta
+            else:
+                strengths = self._zeta
+                strengths[0] = zeta
+            if isinstance(psi, np.ndarray):
+                drive_phases = psi
+            else:
+                drive_phases = self._psi
+                drive_phases[0] = psi
+            return self._advance(prepared.coupling, phases, omegas.reshape(1, -1), strengths, drive_phases, 1)
+
+    def _prepared(self, knm: ArrayLike | PreparedCoupling | None, alpha: ArrayLike | None) -> PreparedCoupling:
+        if knm is None:
+            raise ValueError("knm is required")
+        if isinstance(knm, PreparedCoupling):
+            if alpha is not None:
+                raise ValueError("alpha must be None with a PreparedCoupling, which holds the lags already")
+            if knm.n != self._n:
+                raise ValueError(f"knm must couple {self._n} oscillators, got a PreparedCoupling of {knm.n}")
+            return knm
+        if alpha is None:
+            raise ValueError("alpha is required (zeros for no lag)")
+        strengths, lags = self._matrix(knm, "knm"), self._matrix(alpha, "alpha")
+        if (
+            self._kept is not None
+            and not differ(strengths.reshape(-1), self._kept_knm.reshape(-1))
+            and not differ(lags.reshape(-1), self._kept_alpha.reshape(-1))
+        ):
+            return self._kept
+        prepared = PreparedCoupling.from_matrices(strengths, lags, dtype=self._dtype)
+        if self._n <= _LARGEST_KEPT_SIZE:
+            self._kept, self._kept_knm, self._kept_alpha = prepared, strengths.copy(), lags.copy()
+        return prepared
+
+    def _matrix(self, value: ArrayLike, name: str) -> FloatArray:
+        array = finite_array(value, name)
+        if array.shape != self._matrix_shape:
+            raise ValueError(f"{name} must have shape {self._matrix_shape}, got {array.shape}")
+        return array
+
+
+def upde_run(
+    phases: ArrayLike,
+    omegas: ArrayLike,
+    knm: ArrayLike | PreparedCoupling,
+    alpha: ArrayLike | None,
+    zeta: ArrayLike,
+    psi: ArrayLike,
+    dt: float,
+    n_steps: int,
+    method: str = "euler",
+    n_substeps: int = 1,
+    atol: float = 1e-6,
+    rtol: float = 1e-3,
+) -> FloatArray:
+    """Advance phases by ``n_steps`` steps of ``dt`` and return the last ones; arguments as for `UPDEEngine`."""
+    engine = UPDEEngine(np.size(phases), dt, method, atol, rtol, substeps=n_substeps)
+    return engine.run(phases, omegas, knm, zeta, psi, alpha, n_steps)
+
+
+def upde_run_omega_schedule(
+    phases: ArrayLike,
+    omega_schedule: ArrayLike,
+    knm: ArrayLike | PreparedCoupling,
+    alpha: ArrayLike | None,
+    zeta: ArrayLike,
+    psi: ArrayLike,
+    dt: float,
+    n_steps: int,
+    method: str = "euler",
+    n_substeps: int = 1,
+    atol: float = 1e-6,
+    rtol: float = 1e-3,
+) -> FloatArray:
+    """Like `upde_run`, with one row of natural frequencies per step: ``omega_schedule`` has shape ``(n_steps, n)``."""
+    n = np.size(phases)
+    schedule = finite_array(omega_schedule, "omega_schedule")
+    positive_count(n_steps, "n_steps", at_least=0)
+    if schedule.shape != (n_steps, n):
+        raise ValueError(f"omega_schedule must have shape ({n_steps}, {n}), got {schedule.shape}")
+    rows = iter(schedule)
+    engine = UPDEEngine(n, dt, method, atol, rtol, omega=lambda _: next(rows), substeps=n_substeps)
+    return engine.run(phases, None, knm, zeta, psi, alpha, n_steps)
