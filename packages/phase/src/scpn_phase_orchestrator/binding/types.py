@@ -10,7 +10,8 @@ import math
 import re
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from scpn_phase_orchestrator.exceptions import ValidationError
 
@@ -44,6 +45,7 @@ __all__ = [
     "OscillatorFamily",
     "ProtocolNetSpec",
     "ProtocolTransitionSpec",
+    "SpecOrigin",
     "SupervisorSpec",
     "is_valid_channel_id",
     "resolve_extractor_type",
@@ -219,7 +221,7 @@ class ActuatorMapping:
 
     def __post_init__(self) -> None:
         where = f"actuator '{self.name}'"
-        limits: object = self.limits
+        limits = cast("object", self.limits)
         if not isinstance(limits, tuple | list) or len(self.limits) != 2:
             raise TypeError(f"{where}: limits must be two numbers, got {limits!r}")
         low, high = (_finite(value, f"{where}: limits") for value in self.limits)
@@ -310,6 +312,14 @@ class SupervisorSpec:
     window_s: float | None = None
 
 
+@dataclass(frozen=True)
+class SpecOrigin:
+    """Where a spec was read (`path` is None for text), and the line of each part by path (``layers[1].name``)."""
+
+    path: Path | None
+    lines: dict[str, int] = field(default_factory=dict[str, int], repr=False)
+
+
 @dataclass
 class BindingSpec:
     """Everything that a spec file declares."""
@@ -339,6 +349,8 @@ class BindingSpec:
     supervisor: SupervisorSpec = field(default_factory=SupervisorSpec)
     policy: str | None = None
     """Name of the rule file beside the spec; ``policy.yaml`` is read when this is None and the file exists."""
+    origin: SpecOrigin | None = field(default=None, init=False, repr=False, compare=False)
+    """File and lines, when a loader read the spec; no part of what it says."""
 
     def get_omegas(self) -> list[float]:
         """Natural frequencies of all oscillators in layer order (rad/s), 1.0 where a layer declares none.
