@@ -64,7 +64,9 @@ def whole_number(name: str, value: object, *, minimum: int = 0) -> int:
 
 
 def real_array(name: str, value: object, shape: tuple[int | None, ...]) -> FloatArray:
-    """Give the value as a C-contiguous float64 array, without a copy when it already is one.
+    """Give the value as a writeable C-contiguous float64 array, without a copy when it already is one.
+
+    Compiled functions take read-only arrays for another type and would be compiled once more for them.
 
     Args:
         name: the argument, for the message.
@@ -90,7 +92,7 @@ def real_array(name: str, value: object, shape: tuple[int | None, ...]) -> Float
     # The sum of squares is finite unless a value is not, or is huge; it costs a quarter of the element-wise test.
     if not (math.isfinite(np.vdot(result, result)) or np.isfinite(result).all()):
         raise ValueError(f"{name} must contain only finite values")
-    return result
+    return result if result.flags.writeable else result.copy()
 
 
 def _holds_a_bool(value: object) -> bool:

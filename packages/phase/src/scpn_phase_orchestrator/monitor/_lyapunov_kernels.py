@@ -1,0 +1,130 @@
+"""The flow of the phases together with its tangent vectors, compiled.
+
+Tangent vectors are rows, the Jacobian is kept transposed; every inner loop runs over receivers.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+import numpy as np
+from numba import njit
+
+from scpn_phase_orchestrator._arrays import FloatArray
+from scpn_phase_orchestrator._compat import TWO_PI
+
+__all__ = ["spectrum"]
+
+
+@njit(cache=True)
+def _linearise(
+    phases: FloatArray,
+    omegas: FloatArray,
+    even: FloatArray,
+    odd: FloatArray,
+    drive: FloatArray,
+    velocity: FloatArray,
+    jacobian: FloatArray,
+) -> None:
+    """Write dθ/dt and the transposed Jacobian; ``even`` and ``odd`` are ``(K cos α)ᵀ`` and ``(K sin α)ᵀ``."""
+    count = phases.shape[0]
+    sines = np.sin(phases)
+    cosines = np.cos(phases)
+    toward_cosine = drive[1].copy()
+    toward_sine = drive[0].copy()
+    for j in range(count):
+        sine = sines[j]
+        cosine = cosines[j]
+        for i in range(count):
+            along = even[j, i] * cosine + odd[j, i] * sine
+            across = even[j, i] * sine - odd[j, i] * cosine
+            toward_sine[i] += along
+            toward_cosine[i] += across
+            jacobian[j, i] = cosines[i] * along + sines[i] * across
+    for i in range(count):
+        velocity[i] = omegas[i] + (cosines[i] * toward_cosine[i] - sines[i] * toward_sine[i])
+        jacobian[i, i] = -(cosines[i] * toward_sine[i] + sines[i] * toward_cosine[i])
+
+
+@njit(cache=True)
+def _carry(tangents: FloatArray, jacobian: FloatArray, out: FloatArray) -> None:
+    """Write the derivative of every tangent vector, ``J v``."""
+    vectors, count = tangents.shape
+    for vector in range(vectors):
+        for i in range(count):
+            out[vector, i] = 0.0
+        for j in range(count):
+            part = tangents[vector, j]
+            for i in range(count):
+                out[vector, i] += part * jacobian[j, i]
+
+
+@njit(cache=True)
+def _orthonormalise(tangents: FloatArray, growth: FloatArray) -> bool:
+    """Make the vectors orthonormal by Gram-Schmidt, each pass twice; add the logarithms of their lengths to ``growth``.
+
+    False when a vector has no length that could be divided by.
+    """
+    vectors, count = tangents.shape
+    for vector in range(vectors):
+        for _ in range(2):
+            for earlier in range(vector):
+                overlap = 0.0
+                for i in range(count):
+                    overlap += tangents[vector, i] * tangents[earlier, i]
+                for i in range(count):
+                    tangents[vector, i] -= overlap * tangents[earlier, i]
+        squares = 0.0
+        for i in range(count):
+            squares += tangents[vector, i] * tangents[vector, i]
+        length = sqrt(squares)
+        if not 0.0 < length < np.inf:
+            return False
+        growth[vector] += log(length)
+        for i in range(count):
+            tangents[vector, i] /= length
+    return True
+
+
+@njit(cache=True)
+def spectrum(
+    phases: FloatArray,
+    omegas: FloatArray,
+    even: FloatArray,
+    odd: FloatArray,
+    drive: FloatArray,
+    dt: float,
+    n_transient: int,
+    n_steps: int,
+    qr_interval: int,
+) -> tuple[FloatArray, int]:
+    """Give the summed logarithms of growth of each tangent vector, and the step that failed, or -1.
+
+    Classic Runge-Kutta steps of the flow and of the tangent vectors together.
+    """
+    count = phases.shape[0]
+    state = phases.copy()
+    tangents = np.eye(count)
+    growth = np.zeros(count)
+    velocity = np.empty((4, count))
+    carried = np.empty((4, count, count))
+    jacobian = np.empty((count, count))
+    for step in range(n_transient + n_steps):
+        is_counted = step >= n_transient
+        for stage in range(4):
+            weight = 0.0 if stage == 0 else (dt if stage == 3 else 0.5 * dt)
+            earlier = max(stage - 1, 0)
+            point = state + weight * velocity[earlier] if stage > 0 else state
+            _linearise(point, omegas, even, odd, drive, velocity[stage], jacobian)
+            if is_counted:
+                basis = tangents + weight * carried[earlier] if stage > 0 else tangents
+                _carry(basis, jacobian, carried[stage])
+        state = (state + dt / 6.0 * (velocity[0] + 2.0 * velocity[1] + 2.0 * velocity[2] + velocity[3])) % TWO_PI
+        if not np.isfinite(state).all():
+            return growth, step
+        if is_counted:
+            tangents = tangents + dt / 6.0 * (carried[0] + 2.0 * carried[1] + 2.0 * carried[2] + carried[3])
+            done = step - n_transient + 1
+            if (done % qr_interval == 0 or done == n_steps) and not _orthonormalise(tangents, growth):
+                return growth, step
+    return growth, -1
