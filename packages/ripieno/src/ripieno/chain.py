@@ -281,6 +281,11 @@ class ChainWriter:
         return self._end.offset
 
     @property
+    def is_open(self) -> bool:
+        """Whether this writer still holds the file."""
+        return self._descriptor is not None
+
+    @property
     def closing(self) -> Mapping[str, Any] | None:
         """Content of the closing record, or ``None`` while the chain is open."""
         return self._end.closing

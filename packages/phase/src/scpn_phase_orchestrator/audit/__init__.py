@@ -1,0 +1,1 @@
+"""The schema of the audit event stream, for readers in other languages: ``audit.proto``."""
