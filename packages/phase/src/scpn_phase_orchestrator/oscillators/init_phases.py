@@ -31,10 +31,10 @@ def extract_initial_phases(spec: BindingSpec, omegas: ArrayLike, seed: int = 42)
 
     One generator serves the oscillators in their order. Channel P: 256 noisy samples of ``sin(2π ω t)`` over one
     second; I: ``max(3, int(10 ω))`` sorted uniform times in [0, 1]; S: a uniform symbol, all of them mapped together
-    at the end; a custom channel follows the class of its extractor. The family is that of the oscillator's layer, else the
-    families in sorted order take turns, else P with ``hilbert``, which also reads channel P of a family whose extractor
-    reads no continuous signal. Of a family's ``config`` only ``n_states`` counts: a
-    pass band or a hysteresis belongs to recorded signals, which have another sample rate.
+    at the end; a custom channel follows the class of its extractor. The family is that of the oscillator's layer,
+    else the families in sorted order take turns, else P with ``hilbert``, which also reads channel P of a family whose
+    extractor reads no continuous signal. Of a family's ``config`` only ``n_states`` counts: a pass band or a
+    hysteresis belongs to recorded signals, which have another sample rate.
 
     Args:
         spec: the binding spec.

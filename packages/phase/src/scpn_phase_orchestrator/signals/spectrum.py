@@ -1,0 +1,106 @@
+"""The dominant rhythm of a signal, and the band around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scpn_phase_orchestrator.exceptions import ExtractorError
+
+__all__ = ["CLEAR_PEAK", "DominantRhythm", "band_around", "dominant_rhythm", "without_trend"]
+
+FloatArray = NDArray[np.float64]
+
+CLEAR_PEAK = 15.0
+"""Below this ratio of peak to background a rhythm is called unclear, for a spectrum of one window; with w windows the
+limit is ``1 + 14 / √w``."""
+SUBHARMONIC_SHARE = 0.2
+"""A peak near half or a third of the strongest frequency with this share of its power is the fundamental."""
+SMALLEST = 16
+"""Fewest samples in which a rhythm is looked for."""
+
+
+@dataclass(frozen=True)
+class DominantRhythm:
+    """The strongest rhythm of a signal.
+
+    Attributes:
+        frequency: per time unit.
+        prominence: power of the peak over the median power between a third and three times its frequency.
+        n_windows: windows that Welch's method averaged.
+    """
+
+    frequency: float
+    prominence: float
+    n_windows: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the peak stands out as white noise would let it in fewer than one of ten records."""
+        return self.prominence >= 1.0 + (CLEAR_PEAK - 1.0) / float(np.sqrt(self.n_windows))
+
+
+def without_trend(signal: FloatArray, degree: int) -> FloatArray:
+    """Subtract the least-squares polynomial of a degree (0: the mean, 1: a line, 2: a parabola)."""
+    if degree == 0:
+        return signal - signal.mean()
+    axis = np.linspace(-1.0, 1.0, signal.size)
+    basis = np.polynomial.legendre.legvander(axis, degree)
+    coefficients = np.linalg.lstsq(basis, signal, rcond=None)[0]
+    return signal - basis @ coefficients
+
+
+def dominant_rhythm(signal: FloatArray, sample_rate: float) -> DominantRhythm:
+    """Find the peak of the power spectrum that stands highest above its neighbourhood.
+
+    The signal loses its parabola, then Welch's method (Hann windows of a sixteenth of the record but at least 1,024
+    samples, half overlapping) gives the power P(f). The peak is the largest √f P(f) with at least three cycles per
+    window: the weight keeps slow drifts from winning. If the spectrum also peaks near a third or half of that frequency
+    (within 8 %, a fifth of the power, a valley of a third of it in between), then that one is the fundamental and the
+    first its harmonic.
+
+    Raises:
+        ExtractorError: fewer than `SMALLEST` samples, or a constant signal.
+    """
+    from scipy.signal import welch
+
+    if signal.size < SMALLEST:
+        raise ExtractorError(f"a rhythm needs at least {SMALLEST} samples without a gap, got {signal.size}")
+    if np.ptp(signal) == 0.0:
+        raise ExtractorError(f"signal is constant ({signal[0]:g}): it has no phase")
+    series = without_trend(signal / np.max(np.abs(signal)), 2)
+    length = min(series.size, max(1024, series.size // 16))
+    frequencies, power = welch(series, fs=sample_rate, nperseg=length, window="hann", nfft=_padded(length))
+    allowed = (frequencies >= 3.0 * sample_rate / length) & (frequencies < 0.45 * sample_rate)
+    if not allowed.any():
+        allowed = frequencies > 0.0
+    score = np.where(allowed, np.sqrt(frequencies) * power, 0.0)
+    peak = int(np.argmax(score))
+    for divisor in (3, 2):
+        target = frequencies[peak] / divisor
+        reach = max(0.08 * target, 1.5 * sample_rate / length)
+        candidates = np.flatnonzero((np.abs(frequencies - target) <= reach) & allowed)
+        if candidates.size == 0:
+            continue
+        low = int(candidates[np.argmax(power[candidates])])
+        valley = float(power[low:peak].min(initial=np.inf))
+        if power[low] >= SUBHARMONIC_SHARE * power[peak] and power[low] >= 3.0 * valley:
+            peak = low
+            break
+    near = (frequencies >= frequencies[peak] / 3.0) & (frequencies <= 3.0 * frequencies[peak])
+    background = float(np.median(power[near]))
+    prominence = float(power[peak]) / background if background > 0.0 else float("inf")
+    return DominantRhythm(float(frequencies[peak]), prominence, max(1, 2 * series.size // length - 1))
+
+
+def band_around(frequency: float, sample_rate: float) -> tuple[float, float]:
+    """Give the default pass band: half to one and a half times the dominant frequency, kept below 0.95 Nyquist."""
+    high = min(1.5 * frequency, 0.475 * sample_rate)
+    return min(0.5 * frequency, 0.5 * high), high
+
+
+def _padded(length: int) -> int:
+    """Four times zero padding, so that a peak lies near a bin."""
+    return 1 << int(4 * length - 1).bit_length()
