@@ -94,10 +94,7 @@ def check_scenario(context: SimulationScenarioContext, n: int) -> None:
     Raises:
         ValueError: a field has the wrong type or shape, or is not finite.
     """
-    coupling: object = context.coupling
-    if not isinstance(coupling, CouplingState):
-        raise ValueError("scenario coupling must be a CouplingState")  # noqa: TRY004 - documented
-    context.coupling = _checked_coupling(coupling, n)
+    context.coupling = _checked_coupling(context.coupling, n)
     context.phases = np.mod(_vector("phases", context.phases, n), TWO_PI)
     context.omegas = _vector("omegas", context.omegas, n)
     context.zeta = real_scalar("scenario zeta", context.zeta)
@@ -115,7 +112,9 @@ def _vector(name: str, value: object, n: int) -> FloatArray:
     return array.astype(np.float64)
 
 
-def _checked_coupling(coupling: CouplingState, n: int) -> CouplingState:
+def _checked_coupling(coupling: object, n: int) -> CouplingState:
+    if not isinstance(coupling, CouplingState):
+        raise ValueError("scenario coupling must be a CouplingState")  # noqa: TRY004 - documented
     for name in ("knm", "alpha", "knm_r"):
         matrix = getattr(coupling, name)
         if matrix is None and name == "knm_r":

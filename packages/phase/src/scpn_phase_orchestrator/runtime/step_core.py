@@ -418,9 +418,7 @@ class StepCore:
                 proposed_action_count=len(proposed),
                 layer_order_parameters=tuple(layer.R for layer in execution.layers),
             )
-            score: object = self._source(context)
-            if not isinstance(score, TwinConfidenceScore):
-                raise ValueError("twin_confidence_source must return TwinConfidenceScore")
+            score = _confidence_score(self._source(context))
             decision = self._gate.update(confidence_nonconformity(score), regime=context.regime)
             if not decision.admitted:
                 return (), decision
@@ -431,6 +429,12 @@ class StepCore:
         if self._imprint is not None and self._imprint_model is not None:
             exposure = layer_r[self.layer_of]
             self._imprint = self._imprint_model.update(self._imprint, exposure, self.spec.sample_period_s)
+
+
+def _confidence_score(score: object) -> TwinConfidenceScore:
+    if not isinstance(score, TwinConfidenceScore):
+        raise ValueError("twin_confidence_source must return TwinConfidenceScore")  # noqa: TRY004 - documented
+    return score
 
 
 def _copied(coupling: CouplingState) -> CouplingState:
