@@ -136,8 +136,6 @@ def _signal_series(
     if edges:
         text = "{n} sample(s) at ends where the filter has not settled: marked ({where})"
         findings.append(Finding.about("edge", text, edges))
-            Finding.about("edge", "{n} sample(s) at ends where the filter has not settled ({where})", edges)
-        )
     if not repaired.rhythm.is_clear:
         text = f"no clear rhythm: the highest peak is {repaired.rhythm.prominence:.1f} times its background"
         findings.append(Finding("unclear_rhythm", text))

@@ -114,7 +114,8 @@ def repair(name: str, values: FloatArray, sample_rate: float) -> Repaired:
     if not kept:
         raise ExtractorError(
             f"channel '{name}': no stretch without a gap has {SHORTEST_SEGMENT_PERIODS:g} periods of the dominant "
-            f"rhythm ({SHORTEST_SEGMENT_PERIODS * period:.4g} samples); the longest has {max(b - a for a, b in segments)}"
+            f"rhythm ({SHORTEST_SEGMENT_PERIODS * period:.4g} samples); the longest has "
+            f"{max(b - a for a, b in segments)}"
         )
     if short:
         for first, after in short:
