@@ -43,7 +43,7 @@ class RegimeTransition(NamedTuple):
 class RegimeManager:
     """Holds the current regime, proposes the next one and decides when a proposal takes effect.
 
-    It starts NOMINAL and may leave at the first call. Three gates stand before a change: a worsening one other than to
+    It starts NOMINAL and may leave at the first call. Two gates stand before a change: a worsening one other than to
     CRITICAL needs `hysteresis_hold_steps` consecutive worsening proposals; after any change the next
     ``cooldown_steps - 1`` calls of `transition` cannot change the regime again; CRITICAL passes both.
 
@@ -84,7 +84,7 @@ class RegimeManager:
         """The newest 100 changes, oldest first (a copy)."""
         return list(self._history)
 
-    def evaluate(self, state: UPDEState, boundary: BoundaryState, *, coherence: float | None = None) -> Regime:
+    def evaluate(self, state: UPDEState | None, boundary: BoundaryState, *, coherence: float | None = None) -> Regime:
         """Propose a regime; nothing changes until `transition` takes the proposal.
 
         The first line that applies decides, with c the coherence and h the hysteresis:
@@ -98,14 +98,17 @@ class RegimeManager:
         | otherwise | NOMINAL |
 
         Args:
-            state: its mean layer order parameter is the coherence (0.0 without layers).
+            state: its mean layer order parameter is the coherence (0.0 without layers); not looked at, and may be
+                None, when `coherence` is given.
             boundary: what is violated now.
             coherence: replaces that mean, so that another strategy can judge by its own measure.
 
         Raises:
-            ValueError: the coherence is not a finite number.
+            ValueError: the coherence is not a finite number, or there is neither state nor coherence.
         """
         if coherence is None:
+            if state is None:
+                raise ValueError("a regime needs a state or a coherence, got neither")
             layers = state.layers
             coherence = sum([layer.R for layer in layers]) / len(layers) if layers else 0.0
         if not -math.inf < coherence < math.inf:
@@ -127,7 +130,11 @@ class RegimeManager:
 
         Returns:
             The regime in force afterwards.
+
+        Raises:
+            ValueError: the proposal is no `Regime`.
         """
+        _require_regime(proposed)
         self._calls += 1
         current = self._current
         if proposed is current:
@@ -146,7 +153,12 @@ class RegimeManager:
         return proposed
 
     def force_transition(self, regime: Regime, *, step: int | None = None) -> Regime:
-        """Set the regime whatever the gates say; a change is recorded, posted as ``manual`` and starts the cooldown."""
+        """Set the regime whatever the gates say; a change is recorded, posted as ``manual`` and starts the cooldown.
+
+        Raises:
+            ValueError: `regime` is no `Regime`.
+        """
+        _require_regime(regime)
         if regime is not self._current:
             self._change(regime, "manual", step)
         return regime
@@ -159,6 +171,11 @@ class RegimeManager:
         self._history.append(RegimeTransition(moment, previous, regime))
         if self._event_bus is not None:
             self._event_bus.emit(kind, moment, f"{previous.value}->{regime.value}")
+
+
+def _require_regime(value: object) -> None:
+    if not isinstance(value, Regime):
+        raise ValueError(f"regime must be a Regime, got {value!r}")  # noqa: TRY004 - documented: bad input is a ValueError
 
 
 def _count(value: object, name: str) -> int:
