@@ -41,6 +41,7 @@ from scpn_phase_orchestrator.runtime._audit_lines import (
     is_reserved,
     record_kind,
 )
+from scpn_phase_orchestrator.runtime._platform import platform_identity
 from scpn_phase_orchestrator.runtime.audit_signing import audit_signer, audit_verification_keys, is_production_audit
 from scpn_phase_orchestrator.runtime.audit_stream import EventStreamWriter, stream_integrity
 
@@ -205,8 +206,8 @@ class AuditLogger:
             control_mode: what decided.
             binding_config: the resolved spec; ``binding_summary_ref``, its hash, stands for ``binding_summary``.
             substeps: integration steps per ``dt``.
-            backend: what computed, as `replay.backend_identity` says it; a replay on the same one is compared bit by
-                bit.
+            backend: what computes, `scpn_phase_orchestrator.upde.engine.ACTIVE_BACKEND`; the header also gets
+                ``platform``. A replay where both are the same is compared bit by bit.
             layer_sizes: oscillators per layer, in the order of the spec; needed to replay modulated couplings.
 
         Raises:
@@ -235,6 +236,7 @@ class AuditLogger:
             record["substeps"] = substeps
         if backend is not None:
             record["backend"] = backend
+            record["platform"] = platform_identity()
         if layer_sizes is not None:
             sizes = [int(size) for size in layer_sizes]
             _require(sum(sizes) == n_oscillators, f"layer_sizes must add up to {n_oscillators}", sizes)

@@ -1,0 +1,106 @@
+"""What an audit log amounts to, read once from its first byte to its last in memory that does not grow with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ripieno.chain import GENESIS, ChainBroken, ChainReport, Entry, verify_chain
+from ripieno.errors import IntegrityError
+from ripieno.verify import VerifyStatus
+from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, AuditLines, RecordKind, record_kind
+from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
+
+__all__ = ["LogCheck", "check_closing", "check_log"]
+
+
+@dataclass(frozen=True)
+class LogCheck:
+    """The result of `check_log`.
+
+    Attributes:
+        status: complete, failed, interrupted or tampered.
+        records: lines that hold, from the first on, without the closing record.
+        counts: how many of them there are of each kind.
+        head: hash of the last line that holds; the thing to pin.
+        signatures: how many lines are signed.
+        are_signatures_checked: whether a key was configured, so that every signature was checked.
+        torn_bytes: bytes after the last whole line: a write that was interrupted.
+        problem: what does not hold, naming the line; empty when all holds.
+    """
+
+    status: VerifyStatus
+    records: int
+    counts: Mapping[RecordKind, int]
+    head: str
+    signatures: int
+    are_signatures_checked: bool
+    torn_bytes: int
+    problem: str = ""
+
+
+def check_log(path: Path | str, visit: Callable[[Entry], None] | None = None) -> LogCheck:
+    """Check every line of an audit log, and the closing record.
+
+    Args:
+        path: the log.
+        visit: called with every entry that holds, in order, the closing record too.
+
+    Raises:
+        ValueError: the keys in the environment are unusable.
+        IntegrityError: the path is no regular file.
+        OSError: it cannot be read.
+    """
+    keys = audit_verification_keys()
+    counts: Counter[RecordKind] = Counter()
+    signatures = 0
+    head = GENESIS
+
+    def take(entry: Entry) -> None:
+        nonlocal signatures, head
+        head = entry.hash
+        signatures += entry.payload["_audit_mode"] == SIGNED
+        if not entry.closing:
+            counts[record_kind(entry.payload)] += 1
+        if visit is not None:
+            visit(entry)
+
+    chain: ChainReport | None = None
+    status, problem = VerifyStatus.INTERRUPTED, ""
+    try:
+        chain = verify_chain(path, line_format=AuditLines(keys=keys), visit=take)
+        if chain.closing is not None:
+            status = check_closing(chain.closing, counts, chain.entries)
+    except (ChainBroken, _ClosingError) as error:
+        status, problem = VerifyStatus.TAMPERED, str(error)
+    torn = 0 if chain is None else chain.torn_bytes
+    return LogCheck(status, counts.total(), counts, head, signatures, bool(keys), torn, problem)
+
+
+class _ClosingError(IntegrityError):
+    """The closing record is not the one of the log."""
+
+
+def check_closing(record: Mapping[str, Any], counts: Mapping[RecordKind, int], line: int) -> VerifyStatus:
+    """Compare the closing record with what was counted and give the status that it tells.
+
+    Raises:
+        IntegrityError: it does not fit.
+    """
+    closing: Mapping[str, Any] = record["closing"]
+    expected = {
+        "records": sum(counts.values()),
+        "steps": counts.get(RecordKind.STEP, 0),
+        "events": counts.get(RecordKind.EVENT, 0),
+    }
+    for name, count in expected.items():
+        if type(closing.get(name)) is not int or closing[name] != count:
+            raise _ClosingError(
+                f"line {line}: the closing record counts {closing.get(name)!r:.40} {name}, found {count}"
+            )
+    if closing.get("status") not in ("complete", "failed"):
+        raise _ClosingError(f"line {line}: the closing record has the status {closing.get('status')!r:.40}")
+    return VerifyStatus(closing["status"])
