@@ -1,0 +1,205 @@
+"""Reading the JSON files that commands take, and printing what they answer.
+
+One strict loader for all of them: duplicate keys, NaN, Infinity and bytes behind the value are refused, and
+every message names the artifact that was being read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from ripieno.canonical import ASCII, strict_loads
+from ripieno.errors import InputError
+from ripieno.files import write_atomic
+
+__all__ = [
+    "array_of_objects_field",
+    "boolean_field",
+    "emit",
+    "integer_field",
+    "load_json",
+    "load_json_lines",
+    "load_json_object",
+    "number_field",
+    "output_option",
+    "read_bytes",
+    "read_text",
+    "string_array_field",
+    "string_field",
+    "text_field",
+    "with_bundle_hash",
+]
+
+INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``--output FILE``, which writes what is printed to a file as well."""
+    return click.option(
+        "--output", "-o", type=OUTPUT_FILE, default=None, help="Write the result here as well (replaced as a whole)."
+    )(command)
+
+
+def read_bytes(path: Path, *, artifact: str) -> bytes:
+    """Read a file.
+
+    Raises:
+        ClickException: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise click.ClickException(f"cannot read {artifact} file {path}: {error.strerror}") from error
+
+
+def read_text(path: Path, *, artifact: str) -> str:
+    """Read a UTF-8 text.
+
+    Raises:
+        ClickException: it cannot be read or is no UTF-8.
+    """
+    try:
+        return read_bytes(path, artifact=artifact).decode()
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"cannot read {artifact} file {path}: byte {error.start} is not UTF-8") from error
+
+
+def load_json(path: Path, *, artifact: str) -> Any:
+    """Read one JSON value.
+
+    Raises:
+        ClickException: it cannot be read or is malformed.
+    """
+    try:
+        return strict_loads(read_bytes(path, artifact=artifact))
+    except InputError as error:
+        raise click.ClickException(f"malformed {artifact} JSON: {error}") from error
+
+
+def load_json_object(path: Path, *, artifact: str) -> dict[str, Any]:
+    """Read one JSON object.
+
+    Raises:
+        ClickException: it cannot be read, is malformed or is no object.
+    """
+    value = load_json(path, artifact=artifact)
+    if not isinstance(value, dict):
+        raise click.ClickException(f"{artifact} payload must be a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def load_json_lines(path: Path, *, artifact: str) -> list[dict[str, Any]]:
+    """Read a file of one JSON object a line; blank lines count but say nothing.
+
+    Raises:
+        ClickException: it cannot be read, a line is malformed or no object, or there is none.
+    """
+    records: list[dict[str, Any]] = []
+    for number, line in enumerate(read_bytes(path, artifact=artifact).split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = strict_loads(line)
+        except InputError as error:
+            raise click.ClickException(f"malformed {artifact} JSONL at line {number}: {error}") from error
+        if not isinstance(value, dict):
+            raise click.ClickException(f"{artifact} JSONL line {number} must be a JSON object")
+        records.append(cast("dict[str, Any]", value))
+    if not records:
+        raise click.ClickException(f"{artifact} JSONL must contain at least one record")
+    return records
+
+
+def _required(payload: Mapping[str, Any], field: str) -> Any:
+    if field not in payload:
+        raise click.ClickException(f"{field} is required")
+    return payload[field]
+
+
+def number_field(payload: Mapping[str, Any], field: str) -> float:
+    """Read a number; a boolean is none."""
+    value = _required(payload, field)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise click.ClickException(f"{field} must be a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise click.ClickException(f"{field} must be a number within the range of doubles") from None
+
+
+def integer_field(payload: Mapping[str, Any], field: str) -> int:
+    """Read an integer; a boolean is none."""
+    value = _required(payload, field)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise click.ClickException(f"{field} must be an integer")
+    return value
+
+
+def boolean_field(payload: Mapping[str, Any], field: str) -> bool:
+    """Read a boolean."""
+    value = _required(payload, field)
+    if not isinstance(value, bool):
+        raise click.ClickException(f"{field} must be a boolean")
+    return value
+
+
+def string_field(payload: Mapping[str, Any], field: str) -> str:
+    """Read a string, which may be blank."""
+    value = _required(payload, field)
+    if not isinstance(value, str):
+        raise click.ClickException(f"{field} must be a string")
+    return value
+
+
+def text_field(payload: Mapping[str, Any], field: str) -> str:
+    """Read a string that is not blank."""
+    value = _required(payload, field)
+    if not isinstance(value, str) or not value.strip():
+        raise click.ClickException(f"{field} must be a non-empty string")
+    return value
+
+
+def string_array_field(payload: Mapping[str, Any], field: str) -> list[str]:
+    """Read an array of strings."""
+    value = _required(payload, field)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[object]", value)):
+        raise click.ClickException(f"{field} must be a JSON array of strings")
+    return cast("list[str]", value)
+
+
+def array_of_objects_field(payload: Mapping[str, Any], field: str) -> list[dict[str, Any]]:
+    """Read an array of objects; one that is absent is no array."""
+    value = payload.get(field)
+    if not isinstance(value, list):
+        raise click.ClickException(f"{field} must be a JSON array")
+    items = cast("list[object]", value)
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise click.ClickException(f"{field}[{index}] must be a JSON object")
+    return cast("list[dict[str, Any]]", items)
+
+
+def with_bundle_hash(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a bundle with its ``bundle_hash``, the SHA-256 of the compact sorted ASCII JSON of everything else."""
+    return {**bundle, "bundle_hash": ASCII.hash(dict(bundle))}
+
+
+def emit(payload: object, output: Path | None, *, artifact: str) -> None:
+    """Print a JSON value, and write the same text to a file when one is given.
+
+    Raises:
+        ClickException: the file cannot be written.
+    """
+    text = json.dumps(payload, indent=2, sort_keys=True, allow_nan=False)
+    if output is not None:
+        try:
+            write_atomic(output, text.encode() + b"\n")
+        except OSError as error:
+            raise click.ClickException(f"cannot write {artifact} {output}: {error.strerror}") from error
+    click.echo(text)
