@@ -290,6 +290,7 @@ def _log_header(logger: AuditLogger, core: StepCore, control_mode: str) -> None:
         amplitude_mode=core.amplitudes is not None,
         binding_config=resolved_binding_config(core.spec),
         control_mode=control_mode,
+        layer_sizes=[len(layer.oscillator_ids) for layer in core.spec.layers],
     )
 
 
@@ -310,8 +311,9 @@ def _log_step(logger: AuditLogger, core: StepCore, outcome: StepOutcome) -> None
         mu=core.mu,
         knm_r=outcome.coupling.knm_r,
         epsilon=core.epsilon,
-        modulation=None if outcome.modulation.is_identity else outcome.modulation.to_record(),
+        modulation=None if outcome.modulation.is_identity else outcome.modulation,
         regime_decided=outcome.regime,
+        phases_overridden=outcome.is_overridden,
     )
 
 

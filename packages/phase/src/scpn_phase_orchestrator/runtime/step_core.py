@@ -60,6 +60,7 @@ class StepOutcome(NamedTuple):
     Attributes:
         step: number of the step, from 0.
         inputs: phases before the integration, shape ``(n,)``.
+        is_overridden: whether a hook set these phases.
         phases: phases after it.
         omegas: natural frequencies that were used.
         coupling: base matrices that were used.
@@ -82,6 +83,7 @@ class StepOutcome(NamedTuple):
 
     step: int
     inputs: FloatArray
+    is_overridden: bool
     phases: FloatArray
     omegas: FloatArray
     coupling: CouplingState
@@ -245,8 +247,7 @@ class StepCore:
         knobs.begin_step()
         if not self._drive.is_constant:
             knobs.base_psi = self._drive.at(step)
-        if hook is not None:
-            self._call(hook, step)
+        is_overridden = hook is not None and self._call(hook, step)
         self._modulate()
         zeta, psi = knobs.zeta(), knobs.psi()
         inputs, input_amplitudes = self.phases, model.amplitudes
@@ -269,6 +270,7 @@ class StepCore:
         return StepOutcome(
             step=step,
             inputs=inputs,
+            is_overridden=is_overridden,
             phases=self.phases,
             omegas=self.omegas,
             coupling=self.coupling,
@@ -289,8 +291,8 @@ class StepCore:
             decision=decision,
         )
 
-    def _call(self, hook: ScenarioCallback, step: int) -> None:
-        """Let the hook see and change the state; what it changed is the new base."""
+    def _call(self, hook: ScenarioCallback, step: int) -> bool:
+        """Let the hook see and change the state; what it changed is the new base. Tell whether it set the phases."""
         knobs = self.knobs
         shown = knobs.modulation().apply(self.coupling, self.layer_of)
         zeta = max(0.0, knobs.value("zeta", GLOBAL_SCOPE))
@@ -309,7 +311,10 @@ class StepCore:
         )
         hook(context)
         check_scenario(context, len(self.phases))
-        self.phases, self.omegas = context.phases, context.omegas
+        is_overridden = not np.array_equal(context.phases, self.phases)
+        self.phases = context.phases
+        if not np.array_equal(context.omegas, self.omegas):
+            self.omegas = context.omegas
         if not _same_coupling(context.coupling, shown):
             self.coupling = context.coupling
             knobs.rebase_coupling()
@@ -317,6 +322,7 @@ class StepCore:
             knobs.rebase_zeta(context.zeta)
         if context.psi_target != psi:
             knobs.rebase_psi(context.psi_target)
+        return is_overridden
 
     def _modulate(self) -> None:
         """Bring the effective coupling up to date, where anything changed it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import product
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -119,6 +119,7 @@ def sweep(
     steps: int = 1000,
     policy_enabled: bool = True,
     policy_path: Path | None = None,
+    with_rules: bool = True,
     method: str | None = None,
     substeps: int | None = None,
     executor: Executor = "serial",
@@ -139,6 +140,7 @@ def sweep(
         steps: steps of every run, at least 1.
         policy_enabled: whether runs are supervised.
         policy_path: rule file in place of the one beside the spec.
+        with_rules: whether a rule file is used at all.
         method: integration method in place of the spec's.
         substeps: parts of a step in place of the spec's.
         executor: ``serial``, ``processes`` or ``ray``.
@@ -149,7 +151,18 @@ def sweep(
         ValueError: an argument does not fit, or a combination makes the spec invalid; nothing was run.
         InputError: ``out`` belongs to other work, or already holds the results.
     """
-    cells = _cells(spec_path, variations, seeds, steps, policy_enabled, policy_path, method, substeps)
+    rule_path = _rule_path(spec_path, policy_path) if policy_enabled and with_rules else None
+    common = {
+        "spec": str(spec_path.resolve()),
+        "spec_sha256": sha256_file(spec_path),
+        "policy": None if rule_path is None else str(rule_path.resolve()),
+        "policy_sha256": None if rule_path is None else sha256_file(rule_path),
+        "steps": whole_number("steps", steps, minimum=1),
+        "policy_enabled": policy_enabled,
+        "method": method,
+        "substeps": substeps,
+    }
+    cells = [{**common, **one} for one in _combinations(load_binding_spec(spec_path), variations, seeds)]
     labels = [_label(cell) for cell in cells]
     folder = out / "run"
     if folder.exists():
@@ -166,9 +179,7 @@ def sweep(
     )
     failures = tuple((outcome.label, outcome.error) for outcome in outcomes if not outcome.ok)
     rows = tuple(
-        {"seed": cell["seed"], **cell["settings"], **outcome.value}
-        for cell, outcome in zip(cells, outcomes, strict=True)
-        if outcome.value is not None
+        _row(cell, outcome.value) for cell, outcome in zip(cells, outcomes, strict=True) if outcome.value is not None
     )
     if not failures:
         _write_run(folder, spec_path, variations, cells, outcomes, rows)
@@ -220,58 +231,36 @@ def _values(text: str) -> tuple[float, ...]:
     return tuple(np.linspace(float(start), float(stop), number, dtype=np.float64).tolist())
 
 
-def _cells(
-    spec_path: Path,
-    variations: Sequence[Variation],
-    seeds: Sequence[int],
-    steps: int,
-    policy_enabled: bool,
-    policy_path: Path | None,
-    method: str | None,
-    substeps: int | None,
-) -> list[dict[str, Any]]:
-    """Check every combination and give all cells."""
+def _combinations(spec: BindingSpec, variations: Sequence[Variation], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Check every combination of values and give settings and seed of all cells."""
     if not variations or not seeds:
         raise ValueError("a sweep needs at least one variation and one seed")
-    repeated = {one.path for one in variations if sum(one.path == other.path for other in variations) > 1}
-    if repeated:
-        raise ValueError(f"{min(repeated)} is varied twice; give all its values at once")
-    count = len(seeds)
-    for variation in variations:
-        count *= len(variation.values)
+    paths = [variation.path for variation in variations]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f"{path} is varied twice; give all its values at once")
+    count = prod(len(variation.values) for variation in variations) * len(seeds)
     if count > MAX_CELLS:
         raise ValueError(f"a sweep has at most {MAX_CELLS} cells, got {count}")
-    whole_number("steps", steps, minimum=1)
-    spec = load_binding_spec(spec_path)
-    rule_path = _rule_path(spec, spec_path, policy_path) if policy_enabled else None
-    common = {
-        "spec": str(spec_path.resolve()),
-        "spec_sha256": sha256_file(spec_path),
-        "policy": None if rule_path is None else str(rule_path.resolve()),
-        "policy_sha256": None if rule_path is None else sha256_file(rule_path),
-        "steps": steps,
-        "policy_enabled": policy_enabled,
-        "method": method,
-        "substeps": substeps,
-    }
     cells: list[dict[str, Any]] = []
     for values in product(*(variation.values for variation in variations)):
-        settings = {variation.path: value for variation, value in zip(variations, values, strict=True)}
+        settings = dict(zip(paths, values, strict=True))
         varied = spec
         for path, value in settings.items():
             varied = with_setting(varied, path, value)
         problems = validate_binding_spec(varied)
         if problems:
             raise ValidationError(f"with {_words(settings)} the spec is invalid: {'; '.join(problems)}")
-        cells.extend({**common, "settings": settings, "seed": whole_number("seed", seed)} for seed in seeds)
+        cells.extend({"settings": settings, "seed": whole_number("seed", seed)} for seed in seeds)
     return cells
 
 
-def _rule_path(spec: BindingSpec, spec_path: Path, policy_path: Path | None) -> Path | None:
+def _rule_path(spec_path: Path, policy_path: Path | None) -> Path | None:
     """The rule file that applies, after reading it once so that faults show before anything runs."""
     if policy_path is not None:
         load_policy_rules(policy_path)
         return policy_path
+    spec = load_binding_spec(spec_path)
     load_rules_beside(spec, spec_path)
     beside = spec_path.parent / (spec.policy or "policy.yaml")
     return beside if beside.is_file() else None
@@ -326,6 +315,10 @@ def _unknown(path: str, head: str, known: list[str]) -> BindingError:
     near = get_close_matches(head, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known) or 'nothing'}"
     return BindingError(f"no setting {path!r} in the spec: {head!r} is unknown; {hint}")
+
+
+def _row(cell: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"seed": cell["seed"], **cell["settings"], **{measure: value[measure] for measure in MEASURES}}
 
 
 def _words(settings: Mapping[str, float]) -> str:
