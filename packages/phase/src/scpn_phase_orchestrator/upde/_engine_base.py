@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,13 @@ from scpn_phase_orchestrator.upde import _kernels
 from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE
 from scpn_phase_orchestrator.upde.numerics import finite_array, known_method, positive_count, positive_number
 
-__all__ = ["FloatArray", "OmegaSource", "PhaseEngine", "aligned_zeros", "padded"]
+__all__ = ["FloatArray", "OmegaSource", "PhaseEngine", "Prepared", "aligned_zeros", "padded"]
 
 FloatArray = NDArray[np.float64]
 OmegaSource = ArrayLike | Callable[[float], ArrayLike]
 
 _LANES = 8
 _CACHE_LINE = 64
-_FLOAT64 = np.dtype(np.float64)
 _INTEGRATORS = {
     "euler": _kernels.integrate_euler,
     "rk4": _kernels.integrate_rk4,
@@ -44,6 +43,15 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[An
     raw = np.zeros(count + _CACHE_LINE // item, dtype)
     offset = (-raw.ctypes.data % _CACHE_LINE) // item
     return raw[offset : offset + count].reshape(shape)
+
+
+class Prepared(Protocol):
+    """Checked coupling; engines look at ``coupling`` only."""
+
+    @property
+    def coupling(self) -> Any:
+        """The tuple that compiled code reads."""
+        ...
 
 
 class PhaseEngine:
@@ -119,12 +127,65 @@ class PhaseEngine:
             return None
         return self._vector(self._omega(self._time), "omega(t)").copy() if callable(self._omega) else self._omega.copy()
 
+    def advance(
+        self, phases: FloatArray, omegas: FloatArray, prepared: Prepared, zeta: ArrayLike, psi: ArrayLike
+    ) -> FloatArray:
+        """Advance phases by ``dt`` without checks, with the bits of ``step``.
+
+        Args:
+            phases: ``(n,)`` contiguous float64, finite, within 2^30 rad.
+            omegas: ``(n,)`` contiguous float64, finite.
+            prepared: The checked coupling of these n oscillators.
+            zeta: One float, or ``(n,)`` contiguous float64.
+            psi: One float, or ``(n,)`` contiguous float64, within 2^30 rad.
+
+        Raises:
+            EngineError: when the integration diverges, naming step and norm.
+        """
+        with self._lock:
+            if isinstance(zeta, np.ndarray):
+                strengths = zeta
+            else:
+                strengths = self._zeta
+                strengths[0] = zeta
+            if isinstance(psi, np.ndarray):
+                drive_phases = psi
+            else:
+                drive_phases = self._psi
+                drive_phases[0] = psi
+            return self._advance(prepared.coupling, phases, omegas.reshape(1, -1), strengths, drive_phases, 1)
+
+    def _integrate(
+        self,
+        phases: ArrayLike,
+        omegas: ArrayLike | None,
+        prepared: Prepared,
+        zeta: ArrayLike,
+        psi: ArrayLike,
+        n_steps: int,
+    ) -> FloatArray:
+        """Check the vectors and integrate; the caller holds the lock."""
+        positive_count(n_steps, "n_steps", at_least=0)
+        checked = self._phases(phases)
+        frequencies = self._frequencies(omegas, n_steps)
+        strengths, drive_phases = self._drive(zeta, psi)
+        if n_steps == 0:
+            return np.array(phases, np.float64)
+        coupling = self._shared(prepared.coupling, n_steps)
+        return self._advance(coupling, checked, frequencies, strengths, drive_phases, n_steps)
+
+    def _shared(self, coupling: Any, n_steps: int) -> Any:
+        """Coupling as the integrator gets it; engines that use threads hand out a shared one."""
+        return coupling
+
     def _advance(
         self, coupling: Any, phases: FloatArray, omegas: FloatArray, zeta: FloatArray, psi: FloatArray, n_steps: int
     ) -> FloatArray:
         """Integrate checked inputs; ``omegas`` has one row, or one per step."""
         out = np.empty(self._n)
-        failed = self._integrator(
+        # Coupling shared among threads runs the same source interpreted.
+        integrate = self._integrator if isinstance(coupling, tuple) else self._integrator.py_func
+        failed = integrate(
             coupling, phases, omegas, zeta, psi, out, self._work, self._report,
             self._dt, n_steps, self._substeps, self._atol, self._rtol,
         )  # fmt: skip
@@ -186,7 +247,7 @@ class PhaseEngine:
 
     @staticmethod
     def _number(value: object, name: str) -> float:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        is_number = not isinstance(value, bool) and isinstance(value, Real)
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
             value, is_number = value.item(), True
         if not is_number or not math.isfinite(value):  # type: ignore[arg-type]

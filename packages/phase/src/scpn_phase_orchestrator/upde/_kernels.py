@@ -192,7 +192,7 @@ def _adaptive_stretch(
             h *= max(0.2, 0.9 * ratio**-0.25)
             continue
         state[:] = end
-        if ratio != ratio:
+        if np.isnan(ratio):
             return True
         report[1] = h
         if is_last:

@@ -7,6 +7,8 @@ gives the same bits at any vector width, batch size and thread count.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 __all__ = [
     "LARGEST_PHASE",
     "add_scaled",
+    "are_known_inputs",
     "combine_rk4",
     "differ",
     "error_ratio",
@@ -36,6 +39,7 @@ FloatArray = NDArray[np.float64]
 LARGEST_PHASE = 2.0**30
 """Largest magnitude, in radians, for which the sines below keep their accuracy; a larger phase counts as divergence."""
 
+_LARGEST_FLOAT = float(np.finfo(np.float64).max)
 _TWO_PI = math.tau
 _TURNS_PER_RADIAN = 1.0 / math.tau
 _QUADRANTS_PER_RADIAN = 2.0 / math.pi
@@ -50,38 +54,40 @@ _C1, _C2, _C3 = 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015
 _C4, _C5, _C6 = -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11
 
 
-@intrinsic
-def fused_multiply_add(typing_context, a, b, c):
-    """``a * b + c`` with one rounding."""
-
-    def generate(context, builder, signature, arguments):
+def _fused_multiply_add(typing_context: Any, a: Any, b: Any, c: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fma(*arguments)
 
     return types.float64(types.float64, types.float64, types.float64), generate
 
 
-@intrinsic
-def _bits_of(typing_context, value):
-    def generate(context, builder, signature, arguments):
+def _bits_of_float(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
 
     return types.int64(types.float64), generate
 
 
-@intrinsic
-def _number_of(typing_context, bits):
-    def generate(context, builder, signature, arguments):
+def _float_of_bits(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
 
 
-@intrinsic
-def _floor(typing_context, value):
-    def generate(context, builder, signature, arguments):
+def _round_down(typing_context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.call(builder.module.declare_intrinsic("llvm.floor", [ir.DoubleType()]), arguments)
 
     return types.float64(types.float64), generate
+
+
+fused_multiply_add = cast("Callable[[float, float, float], float]", intrinsic(_fused_multiply_add))
+"""``a * b + c`` with one rounding (compiled code only)."""
+
+_bits_of = cast("Callable[[float], int]", intrinsic(_bits_of_float))
+_number_of = cast("Callable[[int], float]", intrinsic(_float_of_bits))
+_floor = cast("Callable[[float], float]", intrinsic(_round_down))
 
 
 @njit(cache=True, error_model="numpy")
@@ -206,7 +212,7 @@ def error_ratio(
         ratio = abs(step * total[i]) / (atol + rtol * max(abs(start[i]), abs(end[i])))
         if not ratio <= largest:
             largest = ratio
-            if ratio != ratio:
+            if np.isnan(ratio):
                 break
     return largest
 
@@ -230,7 +236,7 @@ def largest_magnitude(values: FloatArray) -> float:
         size = abs(values[i])
         if not size <= largest:
             largest = size
-            if size != size:
+            if np.isnan(size):
                 break
     return largest
 
@@ -251,3 +257,21 @@ def differ(first: FloatArray, second: FloatArray) -> bool:
     for i in range(first.shape[0]):
         different |= np.int64(first[i] != second[i])
     return different != 0
+
+
+@njit(cache=True, error_model="numpy")
+def are_known_inputs(
+    phases: FloatArray,
+    omegas: FloatArray,
+    knm: FloatArray,
+    alpha: FloatArray,
+    known_knm: FloatArray,
+    known_alpha: FloatArray,
+) -> bool:
+    """Whether the vectors are in range and the matrices, of one shape, are the checked ones."""
+    return (
+        stays_below(phases, LARGEST_PHASE)
+        and stays_below(omegas, _LARGEST_FLOAT)
+        and not differ(knm.reshape(-1), known_knm.reshape(-1))
+        and not differ(alpha.reshape(-1), known_alpha.reshape(-1))
+    )

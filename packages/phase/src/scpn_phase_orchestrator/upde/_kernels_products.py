@@ -1,17 +1,17 @@
-"""What the oscillators feel from each other: ``P_i = sum_j A_ij s_j - B_ij c_j`` and ``Q_i = sum_j A_ij c_j + B_ij s_j``.
+"""What the oscillators feel from each other, as products with the sines s and cosines c of the phases.
 
-``A = K cos(alpha)``, ``B = K sin(alpha)``, s and c are the sines and cosines of the phases; then
-``sum_j K_ij sin(theta_j - theta_i - alpha_ij) = c_i P_i - s_i Q_i``. Each sum runs over j in ascending order, one fused
-multiply-add at a time, and P and Q start from what the caller wrote there (the drive). Matrices lie transposed
-(``a[j, i]``), so that vector lanes hold receivers and no sum is ever split.
+With ``A = K cos(alpha)`` and ``B = K sin(alpha)``, ``P_i = sum_j A_ij s_j - B_ij c_j`` and
+``Q_i = sum_j A_ij c_j + B_ij s_j`` give ``sum_j K_ij sin(theta_j - theta_i - alpha_ij) = c_i P_i - s_i Q_i``.
+Each sum runs over j in ascending order, one fused multiply-add at a time, and P and Q start from what the caller wrote
+there (the drive). Matrices lie transposed (``a[j, i]``), so that vector lanes hold receivers and no sum is ever split.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+IntArray = NDArray[np.integer[Any]]
 
 
 class DenseCoupling(NamedTuple):
@@ -78,20 +78,40 @@ def dense_products(
     n = a.shape[0]
     j = 0
     if b.shape[0] == 0:
-        while j + 4 <= n:
-            s0, s1, s2, s3 = sine[j], sine[j + 1], sine[j + 2], sine[j + 3]
-            c0, c1, c2, c3 = cosine[j], cosine[j + 1], cosine[j + 2], cosine[j + 3]
-            a0, a1, a2, a3 = a[j], a[j + 1], a[j + 2], a[j + 3]
+        while j + 8 <= n:
+            s0, s1, s2, s3, s4, s5, s6, s7 = (
+                sine[j],
+                sine[j + 1],
+                sine[j + 2],
+                sine[j + 3],
+                sine[j + 4],
+                sine[j + 5],
+                sine[j + 6],
+                sine[j + 7],
+            )
+            c0, c1, c2, c3, c4, c5, c6, c7 = (
+                cosine[j],
+                cosine[j + 1],
+                cosine[j + 2],
+                cosine[j + 3],
+                cosine[j + 4],
+                cosine[j + 5],
+                cosine[j + 6],
+                cosine[j + 7],
+            )
+            a0, a1, a2, a3, a4, a5, a6, a7 = a[j], a[j + 1], a[j + 2], a[j + 3], a[j + 4], a[j + 5], a[j + 6], a[j + 7]
             for i in range(first, last):
-                p = fused_multiply_add(a0[i], s0, pull_sine[i])
-                q = fused_multiply_add(a0[i], c0, pull_cosine[i])
-                p = fused_multiply_add(a1[i], s1, p)
-                q = fused_multiply_add(a1[i], c1, q)
-                p = fused_multiply_add(a2[i], s2, p)
-                q = fused_multiply_add(a2[i], c2, q)
-                pull_sine[i] = fused_multiply_add(a3[i], s3, p)
-                pull_cosine[i] = fused_multiply_add(a3[i], c3, q)
-            j += 4
+                p, q = pull_sine[i], pull_cosine[i]
+                p, q = fused_multiply_add(a0[i], s0, p), fused_multiply_add(a0[i], c0, q)
+                p, q = fused_multiply_add(a1[i], s1, p), fused_multiply_add(a1[i], c1, q)
+                p, q = fused_multiply_add(a2[i], s2, p), fused_multiply_add(a2[i], c2, q)
+                p, q = fused_multiply_add(a3[i], s3, p), fused_multiply_add(a3[i], c3, q)
+                p, q = fused_multiply_add(a4[i], s4, p), fused_multiply_add(a4[i], c4, q)
+                p, q = fused_multiply_add(a5[i], s5, p), fused_multiply_add(a5[i], c5, q)
+                p, q = fused_multiply_add(a6[i], s6, p), fused_multiply_add(a6[i], c6, q)
+                p, q = fused_multiply_add(a7[i], s7, p), fused_multiply_add(a7[i], c7, q)
+                pull_sine[i], pull_cosine[i] = p, q
+            j += 8
         while j < n:
             s0, c0, a0 = sine[j], cosine[j], a[j]
             for i in range(first, last):
@@ -99,26 +119,29 @@ def dense_products(
                 pull_cosine[i] = fused_multiply_add(a0[i], c0, pull_cosine[i])
             j += 1
         return
-    while j + 2 <= n:
-        s0, s1, c0, c1 = sine[j], sine[j + 1], cosine[j], cosine[j + 1]
-        a0, a1, b0, b1 = a[j], a[j + 1], b[j], b[j + 1]
+    while j + 4 <= n:
+        s0, s1, s2, s3 = sine[j], sine[j + 1], sine[j + 2], sine[j + 3]
+        c0, c1, c2, c3 = cosine[j], cosine[j + 1], cosine[j + 2], cosine[j + 3]
+        a0, a1, a2, a3 = a[j], a[j + 1], a[j + 2], a[j + 3]
+        b0, b1, b2, b3 = b[j], b[j + 1], b[j + 2], b[j + 3]
         for i in range(first, last):
-            p = fused_multiply_add(a0[i], s0, pull_sine[i])
-            q = fused_multiply_add(a0[i], c0, pull_cosine[i])
-            p = fused_multiply_add(-b0[i], c0, p)
-            q = fused_multiply_add(b0[i], s0, q)
-            p = fused_multiply_add(a1[i], s1, p)
-            q = fused_multiply_add(a1[i], c1, q)
-            pull_sine[i] = fused_multiply_add(-b1[i], c1, p)
-            pull_cosine[i] = fused_multiply_add(b1[i], s1, q)
-        j += 2
-    if j < n:
+            p, q = pull_sine[i], pull_cosine[i]
+            p, q = fused_multiply_add(a0[i], s0, p), fused_multiply_add(a0[i], c0, q)
+            p, q = fused_multiply_add(-b0[i], c0, p), fused_multiply_add(b0[i], s0, q)
+            p, q = fused_multiply_add(a1[i], s1, p), fused_multiply_add(a1[i], c1, q)
+            p, q = fused_multiply_add(-b1[i], c1, p), fused_multiply_add(b1[i], s1, q)
+            p, q = fused_multiply_add(a2[i], s2, p), fused_multiply_add(a2[i], c2, q)
+            p, q = fused_multiply_add(-b2[i], c2, p), fused_multiply_add(b2[i], s2, q)
+            p, q = fused_multiply_add(a3[i], s3, p), fused_multiply_add(a3[i], c3, q)
+            p, q = fused_multiply_add(-b3[i], c3, p), fused_multiply_add(b3[i], s3, q)
+            pull_sine[i], pull_cosine[i] = p, q
+        j += 4
+    while j < n:
         s0, c0, a0, b0 = sine[j], cosine[j], a[j], b[j]
         for i in range(first, last):
-            p = fused_multiply_add(a0[i], s0, pull_sine[i])
-            q = fused_multiply_add(a0[i], c0, pull_cosine[i])
-            pull_sine[i] = fused_multiply_add(-b0[i], c0, p)
-            pull_cosine[i] = fused_multiply_add(b0[i], s0, q)
+            p, q = fused_multiply_add(a0[i], s0, pull_sine[i]), fused_multiply_add(a0[i], c0, pull_cosine[i])
+            pull_sine[i], pull_cosine[i] = fused_multiply_add(-b0[i], c0, p), fused_multiply_add(b0[i], s0, q)
+        j += 1
 
 
 @njit(cache=True, error_model="numpy")
@@ -155,11 +178,11 @@ def ordered_sum(values: FloatArray, n: int, lanes: FloatArray) -> float:
     for start in range(0, whole, width):
         for lane in range(width):
             lanes[lane] += values[start + lane]
-    total = 0.0
     for i in range(whole, n):
-        total += values[i]
-    for lane in range(width):
-        total += lanes[lane]
+        lanes[i - whole] += values[i]
+    total = 0.0
+    for lane in lanes:
+        total += lane
     return total
 
 
@@ -193,20 +216,19 @@ def accumulate(
 
 
 @overload(accumulate)
-def _accumulate_compiled(coupling, sine, cosine, pull_sine, pull_cosine):
-    if not isinstance(coupling, types.BaseNamedTuple):
-        return None
-    if coupling.instance_class is DenseCoupling:
+def _accumulate_compiled(coupling: Any, sine: Any, cosine: Any, pull_sine: Any, pull_cosine: Any) -> Any:
+    kind = getattr(coupling, "instance_class", None)
+    if kind is DenseCoupling:
 
-        def dense(coupling, sine, cosine, pull_sine, pull_cosine):
+        def dense(coupling: Any, sine: Any, cosine: Any, pull_sine: Any, pull_cosine: Any) -> None:
             dense_products(
                 coupling.cosine_part, coupling.sine_part, sine, cosine, pull_sine, pull_cosine, 0, pull_sine.shape[0]
             )
 
         return dense
-    if coupling.instance_class is SparseCoupling:
+    if kind is SparseCoupling:
 
-        def sparse(coupling, sine, cosine, pull_sine, pull_cosine):
+        def sparse(coupling: Any, sine: Any, cosine: Any, pull_sine: Any, pull_cosine: Any) -> None:
             sparse_products(
                 coupling.row_ptr,
                 coupling.col_indices,
@@ -219,9 +241,9 @@ def _accumulate_compiled(coupling, sine, cosine, pull_sine, pull_cosine):
             )
 
         return sparse
-    if coupling.instance_class is UniformCoupling:
+    if kind is UniformCoupling:
 
-        def uniform(coupling, sine, cosine, pull_sine, pull_cosine):
+        def uniform(coupling: Any, sine: Any, cosine: Any, pull_sine: Any, pull_cosine: Any) -> None:
             uniform_products(coupling.n, coupling.cosine_part, coupling.sine_part, sine, cosine, pull_sine, pull_cosine)
 
         return uniform

@@ -1,21 +1,27 @@
 """Kuramoto networks with dense coupling, phase lags and an external drive.
 
-``d theta_i / dt = omega_i + sum_j K_ij sin(theta_j - theta_i - alpha_ij) + zeta_i sin(Psi_i - theta_i)`` (Kuramoto 1975;
-Sakaguchi and Kuramoto 1986). The sine of a difference is split into products, so that a step takes n sines and two
-matrix-vector products instead of n^2 sines.
+``d theta_i / dt = omega_i + sum_j K_ij sin(theta_j - theta_i - alpha_ij) + zeta_i sin(Psi_i - theta_i)``
+(Kuramoto 1975; Sakaguchi and Kuramoto 1986). The sine of a difference is split into products, so that a step takes n
+sines and two matrix-vector products instead of n^2 sines.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.upde._engine_base import FloatArray, OmegaSource, PhaseEngine, aligned_zeros, padded
-from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE, differ, stays_below
+from scpn_phase_orchestrator.upde._kernels_elementary import (
+    LARGEST_PHASE,
+    are_known_inputs,
+    differ,
+    stays_below,
+)
 from scpn_phase_orchestrator.upde._kernels_products import DenseCoupling, split_matrices
 from scpn_phase_orchestrator.upde.numerics import finite_array, positive_count
 
@@ -36,8 +42,11 @@ ACTIVE_BACKEND: str = "numba"
 
 _LARGEST_DIAGONAL = 1e-15
 _LARGEST_KEPT_SIZE = 1024
+_SMALLEST_SIZE_PROBED = 2000
+_SHORTEST_RUN_PROBED = 20
 _NO_MATRIX = np.zeros((0, 0))
-_STORAGE = (np.dtype(np.float64), np.dtype(np.float32))
+_FLOAT64 = np.dtype(np.float64)
+_STORAGE = (_FLOAT64, np.dtype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +140,9 @@ class UPDEEngine(PhaseEngine):
         t0: Time at the start in seconds.
         substeps: Equal parts of each step; phases are wrapped once per step.
         dtype: Storage of the matrices, float64 or float32 (see `PreparedCoupling.from_matrices`).
+        threads: Threads that share a step. None means one below 2,000 oscillators; above, a short probe at the first
+            long run decides between one and all. The number changes no bit. Two threads suffer when another process
+            keeps a processor busy.
 
     Raises:
         ValueError: for an argument out of range, or an unknown method, naming those that exist.
@@ -155,15 +167,29 @@ class UPDEEngine(PhaseEngine):
         t0: float = 0.0,
         substeps: int = 1,
         dtype: DTypeLike = np.float64,
+        threads: int | None = None,
     ) -> None:
         super().__init__(n_oscillators, dt, method, atol, rtol, omega=omega, t0=t0, substeps=substeps)
         self._dtype = np.dtype(dtype)
         if self._dtype not in _STORAGE:
             raise ValueError(f"dtype must be float64 or float32, got {self._dtype}")
+        self._threads = 1 if threads is None and self._n < _SMALLEST_SIZE_PROBED else threads
+        if threads is not None:
+            positive_count(threads, "threads")
         self._matrix_shape = (self._n, self._n)
         self._kept_knm: FloatArray = _NO_MATRIX
         self._kept_alpha: FloatArray = _NO_MATRIX
         self._kept: PreparedCoupling | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Storage type of the matrices."""
+        return self._dtype
+
+    @property
+    def threads(self) -> int | None:
+        """Threads that share a step; None before the probe."""
+        return self._threads
 
     def step(
         self,
@@ -192,7 +218,10 @@ class UPDEEngine(PhaseEngine):
             ValueError: for a missing argument, a shape that does not fit, or values that are not finite numbers.
             EngineError: when the integration diverges, naming step and norm.
         """
-        return self.run(phases, omegas, knm, zeta, psi, alpha)
+        with self._lock:
+            if self._kept is not None and self._are_known(phases, omegas, knm, zeta, psi, alpha):
+                return self.advance(cast("FloatArray", phases), cast("FloatArray", omegas), self._kept, zeta, psi)
+            return self.run(phases, omegas, knm, zeta, psi, alpha)
 
     def run(
         self,
@@ -208,8 +237,8 @@ class UPDEEngine(PhaseEngine):
 
         Arguments, result and errors are those of `step`; ``n_steps`` is at least 0.
         """
-        positive_count(n_steps, "n_steps", at_least=0)
         with self._lock:
+            positive_count(n_steps, "n_steps", at_least=0)
             checked = self._phases(phases)
             frequencies = self._frequencies(omegas, n_steps)
             prepared = self._prepared(knm, alpha)
@@ -218,33 +247,19 @@ class UPDEEngine(PhaseEngine):
                 return np.array(phases, np.float64)
             return self._advance(prepared.coupling, checked, frequencies, strengths, drive_phases, n_steps)
 
-    def advance(
-        self, phases: FloatArray, omegas: FloatArray, prepared: PreparedCoupling, zeta: ArrayLike, psi: ArrayLike
-    ) -> FloatArray:
-        """Advance phases by ``dt`` without checks, with the bits of `step`.
-
-        Args:
-            phases: ``(n,)`` contiguous float64, finite, within 2^30 rad.
-            omegas: ``(n,)`` contiguous float64, finite.
-            prepared: The coupling of these n oscillators.
-            zeta: One float, or ``(n,)`` contiguous float64.
-            psi: One float, or ``(n,)`` contiguous float64, within 2^30 rad.
-
-        Raises:
-            EngineError: when the integration diverges, naming step and norm.
-        """
-        with self._lock:
-            if isinstance(zeta, np.ndarray):
-                strengths = zeta
-            else:
-                strengths = self._zeta
-                strengths[0] = zeta
-            if isinstance(psi, np.ndarray):
-                drive_phases = psi
-            else:
-                drive_phases = self._psi
-                drive_phases[0] = psi
-            return self._advance(prepared.coupling, phases, omegas.reshape(1, -1), strengths, drive_phases, 1)
+    def _are_known(self, phases: Any, omegas: Any, knm: Any, zeta: Any, psi: Any, alpha: Any) -> bool:
+        """Whether one compiled look at plain arrays can replace the checks: the matrices are those of the last call."""
+        return (
+            type(zeta) is float
+            and math.isfinite(zeta)
+            and type(psi) is float
+            and -LARGEST_PHASE <= psi <= LARGEST_PHASE
+            and _is_plain(phases, self._shape)
+            and _is_plain(omegas, self._shape)
+            and _is_plain(knm, self._matrix_shape)
+            and _is_plain(alpha, self._matrix_shape)
+            and are_known_inputs(phases, omegas, knm, alpha, self._kept_knm, self._kept_alpha)
+        )
 
     def _prepared(self, knm: ArrayLike | PreparedCoupling | None, alpha: ArrayLike | None) -> PreparedCoupling:
         if knm is None:
@@ -274,6 +289,10 @@ class UPDEEngine(PhaseEngine):
         if array.shape != self._matrix_shape:
             raise ValueError(f"{name} must have shape {self._matrix_shape}, got {array.shape}")
         return array
+
+
+def _is_plain(value: Any, shape: tuple[int, ...]) -> bool:
+    return type(value) is np.ndarray and value.dtype == _FLOAT64 and value.shape == shape and value.flags.carray
 
 
 def upde_run(

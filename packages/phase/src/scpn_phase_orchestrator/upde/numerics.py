@@ -117,7 +117,7 @@ def positive_number(value: object, name: str) -> float:
 
 def positive_count(value: object, name: str, *, at_least: int = 1) -> int:
     """Return a whole number from ``at_least`` on as int, or raise `ValueError` naming it."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < at_least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
         raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
     return int(value)
 
