@@ -110,6 +110,16 @@ def test_a_worsening_move_waits_for_the_hold_and_an_interruption_starts_it_anew(
     assert [manager.transition(one) for one in (D, D, N, D, D, D)] == [N, N, N, N, N, D]
 
 
+def test_a_change_starts_the_hold_anew():
+    manager = RegimeManager(hysteresis_hold_steps=2, cooldown_steps=0)
+    assert [manager.transition(one) for one in (D, D, R, R)] == [N, D, D, R]
+
+
+def test_an_improving_proposal_starts_the_hold_anew_even_when_the_cooldown_blocks_it():
+    manager = manager_in(D, hysteresis_hold_steps=2, cooldown_steps=4)
+    assert [manager.transition(one) for one in (R, N, N, R, R)] == [D, D, D, D, R]
+
+
 def test_critical_needs_no_hold_and_improving_needs_none_either():
     manager = RegimeManager(hysteresis_hold_steps=5, cooldown_steps=0)
     assert manager.transition(C) is C
