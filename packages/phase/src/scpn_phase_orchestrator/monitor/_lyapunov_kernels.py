@@ -100,7 +100,8 @@ def spectrum(
 ) -> tuple[FloatArray, int]:
     """Give the summed logarithms of growth of each tangent vector, and the step that failed, or -1.
 
-    Classic Runge-Kutta steps of the flow and of the tangent vectors together.
+    Classic Runge-Kutta steps of the flow and of the tangent vectors together. The transient turns the tangent vectors
+    into their lasting directions; what they grow meanwhile does not count.
     """
     count = phases.shape[0]
     state = phases.copy()
@@ -110,21 +111,18 @@ def spectrum(
     carried = np.empty((4, count, count))
     jacobian = np.empty((count, count))
     for step in range(n_transient + n_steps):
-        is_counted = step >= n_transient
-        for stage in range(4):
-            weight = 0.0 if stage == 0 else (dt if stage == 3 else 0.5 * dt)
-            earlier = max(stage - 1, 0)
-            point = state + weight * velocity[earlier] if stage > 0 else state
-            _linearise(point, omegas, even, odd, drive, velocity[stage], jacobian)
-            if is_counted:
-                basis = tangents + weight * carried[earlier] if stage > 0 else tangents
-                _carry(basis, jacobian, carried[stage])
+        _linearise(state, omegas, even, odd, drive, velocity[0], jacobian)
+        _carry(tangents, jacobian, carried[0])
+        for stage in range(1, 4):
+            span = dt if stage == 3 else 0.5 * dt
+            _linearise(state + span * velocity[stage - 1], omegas, even, odd, drive, velocity[stage], jacobian)
+            _carry(tangents + span * carried[stage - 1], jacobian, carried[stage])
         state = (state + dt / 6.0 * (velocity[0] + 2.0 * velocity[1] + 2.0 * velocity[2] + velocity[3])) % TWO_PI
-        if not np.isfinite(state).all():
+        tangents = tangents + dt / 6.0 * (carried[0] + 2.0 * carried[1] + 2.0 * carried[2] + carried[3])
+        done = step + 1
+        is_due = done % qr_interval == 0 or done == n_transient or done == n_transient + n_steps
+        if not np.isfinite(state).all() or (is_due and not _orthonormalise(tangents, growth)):
             return growth, step
-        if is_counted:
-            tangents = tangents + dt / 6.0 * (carried[0] + 2.0 * carried[1] + 2.0 * carried[2] + carried[3])
-            done = step - n_transient + 1
-            if (done % qr_interval == 0 or done == n_steps) and not _orthonormalise(tangents, growth):
-                return growth, step
+        if done == n_transient:
+            growth[:] = 0.0
     return growth, -1

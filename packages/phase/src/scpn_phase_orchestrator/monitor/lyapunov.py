@@ -47,7 +47,8 @@ def lyapunov_spectrum(
         qr_interval: steps between two orthonormalisations, at least 1.
         zeta: strength of the drive in rad/s, a number or ``(n,)``.
         psi: phase of the drive in rad, a number or ``(n,)``.
-        n_transient: steps of the flow before growth is counted.
+        n_transient: steps before growth is counted. Without them the exponents include how the tangent vectors turn
+            into their lasting directions, an error that falls as one over the time.
 
     Returns:
         ``(n,)`` in 1/s, descending.
