@@ -178,8 +178,8 @@ def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
         curve.plot(time_s, history.r_bad[part], color=BAD_COLOUR, label="bad layers")
     curve.set_ylim(-0.02, 1.02)
     curve.set_ylabel("order parameter R")
-    curve.set_title("Order of the good and of the bad layers, taken together")
-    curve.legend(loc="best", ncols=2)
+    curve.set_title("Order, layers taken together")
+    curve.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.1)
     _draw_regimes(strip, history)
 
 

@@ -12,13 +12,17 @@ good       K of the layer up, K global up, zeta of the layer up, zeta global up
 bad        K of the layer down, alpha of the layer up, zeta of the layer down, K global down, zeta global down
 =========  ====================================================================================
 
-Where good and bad layers ask a global lever for opposite things, the declared weights decide, and a good layer
-never raises a global lever while a bad layer that has no lever of its own is close to its ceiling. What was set is
-held: an offset whose time to live is about to end is renewed while the objective stands.
+Where good and bad layers ask a global lever for opposite things, the declared weights decide. A good layer never
+raises a global lever while a bad layer that has no lever of its own is close to its ceiling, and a bad layer that has a
+K of its own never asks for less coupling of everybody.
+
+What was set for bad layers is held: an offset whose time to live is about to end is renewed while the objective stands.
+What was raised for good layers is given back in small steps while they are well above what is wanted.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,7 +36,7 @@ from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.monitor.boundaries import BoundaryState
 from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow
 from scpn_phase_orchestrator.supervisor.petri_adapter import PetriNetAdapter
-from scpn_phase_orchestrator.supervisor.regimes import Regime, RegimeManager
+from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK, Regime, RegimeManager
 
 __all__ = ["KnobReadout", "ObjectiveSupervisor"]
 
@@ -47,7 +51,12 @@ NEAR_CEILING = 0.7
 DEGRADED_CAP = 0.55
 """Coherence that the regime manager sees at most while a bad layer is locked or a good one has come apart."""
 
-_SEVERITY = {Regime.NOMINAL: 0, Regime.DEGRADED: 1, Regime.RECOVERY: 2, Regime.CRITICAL: 3}
+_GLOBAL_VERBS = {
+    "K": ("strengthen all coupling", "weaken all coupling"),
+    "zeta": ("strengthen the drive of all layers", "weaken the drive of all layers"),
+}
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class KnobReadout(Protocol):
@@ -64,6 +73,10 @@ class KnobReadout(Protocol):
 
     def is_offset(self, knob: str, scope: str) -> bool:
         """Whether an action moved it away from its base."""
+        ...
+
+    def base(self, knob: str) -> float:
+        """Value of a knob that nothing has moved."""
         ...
 
     def limits(self, knob: str, scope: str) -> tuple[float, float]:
@@ -86,7 +99,8 @@ class _Lever:
 @dataclass
 class _Demand:
     amount: float
-    reasons: list[str]
+    reasons_up: list[str]
+    reasons_down: list[str]
 
 
 class ObjectiveSupervisor:
@@ -112,6 +126,8 @@ class ObjectiveSupervisor:
                 )
         self.regime_manager = regime_manager
         self._petri_adapter = petri_adapter
+        self.adapter_errors = 0
+        """Failures of the protocol net, each logged."""
         self._settings = spec.supervisor
         self._weights = (spec.objectives.good_weight, spec.objectives.bad_weight)
         self._names = [layer.name for layer in spec.layers]
@@ -121,11 +137,17 @@ class ObjectiveSupervisor:
         actuated = {(actuator.knob, actuator.scope) for actuator in spec.actuators}
         scopes = {k: f"layer_{layer.index}" for k, layer in enumerate(spec.layers)}
         self._levers = {k: _own_levers(scopes[k], k in self._bad, actuated) for k in (*self._good, *self._bad)}
-        self._global_levers = [
-            _Lever(knob, "global", 1, verb)
-            for knob, verb in (("K", "all coupling"), ("zeta", "the drive of all layers"))
-            if (knob, "global") in actuated
-        ]
+        # A bad layer whose own coupling can be taken away gains nothing when everybody's is weakened.
+        self._global_knobs = {
+            k: [
+                knob
+                for knob in ("K", "zeta")
+                if (knob, "global") in actuated
+                and not (knob == "K" and k in self._bad and ("K", scopes[k]) in actuated)
+            ]
+            for k in self._levers
+        }
+        self._raised_for_good = [knob for knob in ("K", "zeta") if (knob, "global") in actuated]
         self._held = sorted(actuated)
         self._period_s = spec.control_period_s
         window_s = self._settings.window_s or DEFAULT_WINDOW_PERIODS * spec.control_period_s
@@ -179,8 +201,9 @@ class ObjectiveSupervisor:
         """
         proposed = self.regime_manager.evaluate(None, boundary, coherence=self.coherence())
         if self._petri_adapter is not None and petri_ctx is not None:
-            from_net = self._petri_adapter.step(petri_ctx, step=step)
-            proposed = max(proposed, from_net, key=_SEVERITY.__getitem__)
+            proposed = max(
+                proposed, self._proposal_of_net(self._petri_adapter, petri_ctx, step), key=REGIME_RANK.__getitem__
+            )
         self.regime_manager.transition(proposed, step=step)
         urgency = 2.0 if boundary.hard_violations else 1.0
         moves = self._moves(knobs, urgency)
@@ -196,53 +219,72 @@ class ObjectiveSupervisor:
         )
         return actions
 
+    def _proposal_of_net(self, adapter: PetriNetAdapter, context: Mapping[str, float], step: int) -> Regime:
+        try:
+            return adapter.step(context, step=step)
+        except Exception:
+            self.adapter_errors += 1
+            _LOGGER.exception("protocol net failed (failure %d); the coherence decides alone", self.adapter_errors)
+            return Regime.NOMINAL
+
     def _moves(self, knobs: KnobReadout, urgency: float) -> list[tuple[_Lever, float, str]]:
         mean_r, lock = self.window.mean_r, self.window.lock
         moves: list[tuple[_Lever, float, str]] = []
-        raising = _Demand(0.0, [])
-        lowering = _Demand(0.0, [])
+        demands: dict[str, _Demand] = {}
         for k in self._bad:
             # Half-way below the ceiling is where a bad layer is left alone, so that it does not sit on the edge.
             error = float(lock[k]) - 0.5 * self._settings.bad_ceiling
-            if error <= 0.0:
-                continue
-            reason = f"{self._names[k]} should stay apart, lock {lock[k]:.2f}"
-            lever = _first_with_authority(self._levers[k], knobs)
-            if lever is None:
-                lowering.amount += self._weights[1] * error
-                lowering.reasons.append(reason)
-            else:
-                moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
+            if error > 0.0:
+                reason = f"{self._names[k]} should stay apart, lock {lock[k]:.2f}"
+                self._ask(k, -1, error, self._weights[1], reason, knobs, urgency, moves, demands)
+        # Aim half-way between the target and full coherence; half-way again is where levers are given back.
+        aim = 0.5 * (1.0 + self._settings.good_target)
+        enough = 0.5 * (1.0 + aim)
         for k in self._good:
-            # Aim half-way between the target and full coherence.
-            error = 0.5 * (1.0 + self._settings.good_target) - float(mean_r[k])
-            if error <= 0.0:
-                continue
-            reason = f"{self._names[k]} should hold together, R {mean_r[k]:.2f}"
-            lever = _first_with_authority(self._levers[k], knobs)
-            if lever is None:
-                raising.amount += self._weights[0] * error
-                raising.reasons.append(reason)
-            else:
-                moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
-        move = self._global_move(knobs, raising, lowering, urgency)
-        if move is not None:
-            moves.append(move)
+            if mean_r[k] < aim:
+                reason = f"{self._names[k]} should hold together, R {mean_r[k]:.2f}"
+                self._ask(k, 1, aim - float(mean_r[k]), self._weights[0], reason, knobs, urgency, moves, demands)
+            elif mean_r[k] > enough:
+                moves.extend(_release(self._levers[k], knobs))
+        moves.extend(self._global_moves(demands, urgency))
+        if self._good and not demands and float(mean_r[self._good].min()) > enough:
+            moves.extend(_release([_Lever(knob, "global", 1, "") for knob in self._raised_for_good], knobs))
         return moves
 
-    def _global_move(
-        self, knobs: KnobReadout, raising: _Demand, lowering: _Demand, urgency: float
-    ) -> tuple[_Lever, float, str] | None:
-        net = raising.amount - lowering.amount
-        if net == 0.0 or (net > 0.0 and self._is_a_bad_layer_exposed()):
-            return None
-        reasons = raising.reasons if net > 0.0 else lowering.reasons
-        word = "raise" if net > 0.0 else "lower"
-        for general in self._global_levers:
-            lever = _Lever(general.knob, general.scope, 1 if net > 0.0 else -1, f"{word} {general.verb}")
-            if _has_authority(lever, knobs):
-                return lever, _amount(lever, urgency * abs(net)), f"{'; '.join(reasons)}: {lever.verb}"
-        return None
+    def _ask(
+        self,
+        k: int,
+        direction: int,
+        error: float,
+        weight: float,
+        reason: str,
+        knobs: KnobReadout,
+        urgency: float,
+        moves: list[tuple[_Lever, float, str]],
+        demands: dict[str, _Demand],
+    ) -> None:
+        """Move the first lever of the layer that has authority left, or add to the demand on a global one."""
+        lever = _first_with_authority(self._levers[k], knobs)
+        if lever is not None:
+            moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
+            return
+        levers = [_Lever(knob, "global", direction, "") for knob in self._global_knobs[k]]
+        shared = _first_with_authority(levers, knobs)
+        if shared is not None:
+            demand = demands.setdefault(shared.knob, _Demand(0.0, [], []))
+            demand.amount += direction * weight * error
+            (demand.reasons_up if direction > 0 else demand.reasons_down).append(reason)
+
+    def _global_moves(self, demands: dict[str, _Demand], urgency: float) -> list[tuple[_Lever, float, str]]:
+        moves: list[tuple[_Lever, float, str]] = []
+        for knob, demand in demands.items():
+            is_up = demand.amount > 0.0
+            if demand.amount == 0.0 or (is_up and self._is_a_bad_layer_exposed()):
+                continue
+            lever = _Lever(knob, "global", 1 if is_up else -1, _GLOBAL_VERBS[knob][0 if is_up else 1])
+            reasons = demand.reasons_up if is_up else demand.reasons_down
+            moves.append((lever, _amount(lever, urgency * abs(demand.amount)), f"{'; '.join(reasons)}: {lever.verb}"))
+        return moves
 
     def _is_a_bad_layer_exposed(self) -> bool:
         """Whether a bad layer that has no lever of its own is close to its ceiling."""
@@ -277,6 +319,18 @@ def _has_authority(lever: _Lever, knobs: KnobReadout) -> bool:
     value = knobs.value(lever.knob, lever.scope)
     room = high - value if lever.direction > 0 else value - low
     return room > 1e-3 * max(1.0, abs(value))
+
+
+def _release(levers: list[_Lever], knobs: KnobReadout) -> list[tuple[_Lever, float, str]]:
+    """Give back a small part of what was raised."""
+    moves: list[tuple[_Lever, float, str]] = []
+    for lever in levers:
+        value, base = knobs.value(lever.knob, lever.scope), knobs.base(lever.knob)
+        if value <= base:
+            continue
+        amount = max(-0.05, base / value - 1.0) if lever.knob == "K" else max(-0.02, base - value)
+        moves.append((lever, amount, "enough coherence: give back what was raised"))
+    return moves
 
 
 def _amount(lever: _Lever, error: float) -> float:
