@@ -80,11 +80,10 @@ def knob_figure(history: RunHistory) -> Figure:
 def overview_figure(history: RunHistory) -> Figure:
     """Draw one page: order and regimes, layers, phases on the circle, coupling."""
     figure = _new_figure(11.0, 7.0)
-    top, bottom = figure.subfigures(2, 1, height_ratios=[1.0, 1.15])
-    left, right = top.subfigures(1, 2)
+    panels: Any = figure.subfigures(2, 2, height_ratios=[1.0, 1.15])
+    (left, right), (circle, matrix) = panels
     _draw_order(left, history)
     _draw_layers(right.subplots(), history)
-    circle, matrix = bottom.subfigures(1, 2)
     _draw_circle(circle.subplots(), history)
     _draw_coupling(matrix.subplots(), history)
     return figure
