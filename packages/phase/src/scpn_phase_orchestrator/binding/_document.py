@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ripieno.canonical import strict_loads
+from ripieno.canonical import refuse_deep_nesting, strict_loads
 from ripieno.errors import InputError
 
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "DocumentError", "Mapping", "Node", "Scalar", "Sequence"]
@@ -86,6 +86,10 @@ def wrap(value: Any, line: int = 0) -> Node:
     if isinstance(value, list | tuple):
         return Sequence([wrap(item, line) for item in value], line)
     return Scalar(value, line)
+
+
+def _duplicate_key(key: str, first_line: int, line: int) -> DocumentError:
+    return DocumentError(f"duplicate key '{key}' (first given in line {first_line})", line)
 
 
 _CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -226,8 +230,7 @@ class _Composer:
                 continue
             key = _key(key_node, key_line)
             if key in mapping.items:
-                first = mapping.key_lines[key]
-                raise DocumentError(f"duplicate key '{key}' (first given in line {first})", key_line)
+                raise _duplicate_key(key, mapping.key_lines[key], key_line)
             mapping.items[key] = item
             mapping.key_lines[key] = key_line
         for source in merged:
@@ -336,15 +339,21 @@ def parse_json(text: str) -> Node:
         DocumentError: as `ripieno.canonical.strict_loads` refuses, or too many values or too large integers.
     """
     try:
+        refuse_deep_nesting(text, MAX_DEPTH)
+    except InputError as error:
+        raise DocumentError(str(error)) from error
+    try:
         strict_loads(text, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH)
     except InputError as error:
-        cause = error.__cause__
-        raise DocumentError(str(error), cause.lineno if isinstance(cause, json.JSONDecodeError) else 0) from error
+        if isinstance(error.__cause__, json.JSONDecodeError):
+            raise DocumentError(str(error), error.__cause__.lineno) from error
+        _JsonReader(text).value()  # which may know the line
+        raise DocumentError(str(error)) from error
     return _JsonReader(text).value()
 
 
 class _JsonReader:
-    """Builds nodes of a text that is known to be JSON."""
+    """Builds nodes of a text that is JSON, at least up to its first violation of what this module accepts."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _JSON_TOKEN.finditer(text)
@@ -374,6 +383,8 @@ class _JsonReader:
             mapping = Mapping({}, {}, line)
             while (lexeme := self._next()) != "}":
                 key = str(_json_scalar(lexeme, self._line))
+                if key in mapping.items:
+                    raise _duplicate_key(key, mapping.key_lines[key], self._line)
                 mapping.key_lines[key] = self._line
                 mapping.items[key] = self.value()
             return mapping
@@ -384,6 +395,8 @@ def _json_scalar(token: str, line: int) -> Any:
     value = json.loads(token)
     if isinstance(value, str):
         _refuse_control_characters(value, "", line)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DocumentError(f"numbers must be finite, got {token}", line)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST_INTEGER:
         raise DocumentError(f"integer {token[:20]}... does not fit into 64 bits", line)
     return value

@@ -60,6 +60,8 @@ def parse_binding_spec(text: str, *, source: str = "spec", is_json: bool = False
     Raises:
         BindingLoadError: the text breaks the format; `source` is the name in its messages.
     """
+    if len(text) > MAX_BYTES:
+        raise _refusal(source, f"the text has {len(text)} characters; at most {MAX_BYTES} are read")
     return _read(text, source, parse_json if is_json else parse_yaml)
 
 
