@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ripieno._verdict import VerifyStatus
 from ripieno.chain import GENESIS, ChainBroken, ChainReport, Entry, verify_chain
 from ripieno.errors import IntegrityError
-from ripieno._verdict import VerifyStatus
 from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, AuditLines, RecordKind, record_kind
 from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
 

@@ -42,6 +42,7 @@ __all__ = [
     "AuditStreamEvent",
     "EnvelopeFrames",
     "EventStreamWriter",
+    "StreamChecker",
     "iter_event_stream",
     "read_event_stream",
     "stream_integrity",
@@ -503,12 +504,36 @@ def verify_event_stream_integrity(events: Iterable[AuditStreamEvent]) -> tuple[b
         Whether all hold, and how many hold from the first on. ``(False, 0)`` when the keyring is unusable.
     """
     try:
-        keys = audit_verification_keys()
+        checker = StreamChecker()
     except ValueError:
         return False, 0
-    previous, verified = GENESIS, 0
-    for event in events:
-        if _problem_of(event, previous, verified + 1, keys):
-            return False, verified
-        previous, verified = event.event_hash, verified + 1
-    return True, verified
+    return all(not checker.take(event) for event in events), checker.verified
+
+
+class StreamChecker:
+    """Checks events one after the other, in memory that does not grow.
+
+    Args:
+        from_start: whether the first event is the first of the stream; otherwise it is taken at its word for what was
+            before it.
+
+    Attributes:
+        verified: events that hold, from the first on.
+
+    Raises:
+        ValueError: the keys in the environment are unusable.
+    """
+
+    def __init__(self, *, from_start: bool = True) -> None:
+        self._keys = audit_verification_keys()
+        self._sequence = 1 if from_start else 0
+        self._previous: str | None = GENESIS if from_start else None
+        self.verified = 0
+
+    def take(self, event: AuditStreamEvent) -> str:
+        """Say what does not hold about the next event; nothing when all holds."""
+        problem = _problem_of(event, self._previous, self._sequence or event.sequence, self._keys)
+        if not problem:
+            self._previous, self._sequence = event.event_hash, event.sequence + 1
+            self.verified += 1
+        return problem
