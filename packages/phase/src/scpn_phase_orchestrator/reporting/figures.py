@@ -38,6 +38,8 @@ REGIME_COLOURS = ("#1f9270", "#c7a317", "#2f7ec2", "#c9445d")
 GOOD_COLOUR, BAD_COLOUR = PALETTE[0], PALETTE[1]
 MAX_NAMED_LAYERS = 7
 """Layers up to which each has a line of its own colour; beyond it a heat map shows them all."""
+MAX_CELLS = 240
+"""Columns of a heat map over time."""
 MAX_POINTS = 2_000
 """Points of a curve; longer runs are thinned."""
 
@@ -58,14 +60,14 @@ def layer_figure(history: RunHistory) -> Figure:
 
 def phase_circle_figure(history: RunHistory) -> Figure:
     """Draw the final phases on the unit circle, one ring and colour a layer, and the layer's order as an arrow."""
-    figure = _new_figure(4.6, 4.0)
+    figure = _new_figure(7.2, 4.2)
     _draw_circle(figure.subplots(), history)
     return figure
 
 
 def coupling_figure(history: RunHistory) -> Figure:
     """Draw the effective coupling at the end as a heat map, the borders of the layers as lines."""
-    figure = _new_figure(4.9, 4.0)
+    figure = _new_figure(7.2, 4.4)
     _draw_coupling(figure.subplots(), history)
     return figure
 
@@ -91,12 +93,14 @@ def overview_figure(history: RunHistory) -> Figure:
 
 def comparison_figure(open_loop: RunHistory, supervised: RunHistory) -> Figure:
     """Draw the layers of one spec from one seed, open loop beside supervised, on common axes."""
-    figure = _new_figure(11.0, 3.6)
+    figure = _new_figure(8.2, 3.8)
     axes = figure.subplots(1, 2, sharey=True)
     for axis, history, title in zip(axes, (open_loop, supervised), ("Open loop", "Supervised"), strict=True):
-        _draw_layers(axis, history, with_legend=history is supervised)
+        _draw_layers(axis, history, with_legend=False)
         axis.set_title(title)
     axes[1].set_ylabel("")
+    if len(supervised.layer_sizes) <= MAX_NAMED_LAYERS:
+        figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -183,25 +187,24 @@ def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
 
 
 def _draw_regimes(strip: Axes, history: RunHistory) -> None:
-    from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    if len(history.time_s):
-        extent = (float(history.time_s[0]), float(history.time_s[-1]) or 1.0, 0.0, 1.0)
-        codes = np.asarray(history.regime, dtype=float)[None, :]
-        strip.imshow(
-            codes,
-            aspect="auto",
-            cmap=ListedColormap(REGIME_COLOURS),
-            vmin=-0.5,
-            vmax=3.5,
-            extent=extent,
-            interpolation="nearest",
-        )
+    codes = np.asarray(history.regime)
+    seen = sorted({int(code) for code in codes})
+    if len(codes):
+        changes = np.flatnonzero(np.diff(codes)) + 1
+        starts, ends = np.concatenate(([0], changes)), np.concatenate((changes, [len(codes)]))
+        edges = np.concatenate((history.time_s[:1], history.time_s))  # a bar from the end of the step before
+        for code in seen:
+            bars = [
+                (float(edges[a]), float(edges[b] - edges[a]))
+                for a, b in zip(starts, ends, strict=True)
+                if codes[a] == code
+            ]
+            strip.broken_barh(bars, (0.0, 1.0), facecolor=REGIME_COLOURS[code], linewidth=0.0)
     strip.set_yticks([])
     strip.grid(visible=False)
     strip.set_xlabel("time in s; strip: regime")
-    seen = sorted({int(code) for code in history.regime})
     strip.legend(
         handles=[Patch(color=REGIME_COLOURS[code], label=REGIME_NAMES[code]) for code in seen],
         loc="upper center",
@@ -218,14 +221,15 @@ def _draw_layers(axis: Axes, history: RunHistory, *, with_legend: bool = True) -
     axis.set_title("Order of each layer")
     axis.set_xlabel("time in s")
     if n_layers > MAX_NAMED_LAYERS:
-        extent = (float(time_s[0]), float(time_s[-1]) or 1.0, n_layers - 0.5, -0.5)
-        image = axis.imshow(
-            layer_r.T, aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis", extent=extent, interpolation="nearest"
+        cells = slice(None, None, max(1, len(time_s) // MAX_CELLS))
+        image = axis.pcolormesh(
+            time_s[cells], np.arange(n_layers), layer_r[cells].T, vmin=0.0, vmax=1.0, cmap="viridis", shading="nearest"
         )
+        axis.invert_yaxis()
         axis.set_yticks(range(n_layers), [_label(history, k) for k in range(n_layers)], fontsize=8)
         axis.grid(visible=False)
         if with_legend:
-            axis.figure.colorbar(image, ax=axis, label="R")
+            _add_scale(image, axis, "R")
         return
     for k, colour in enumerate(_layer_colours(n_layers)):
         style = "--" if k in history.bad_positions else "-"
@@ -274,24 +278,28 @@ def _draw_coupling(axis: Axes, history: RunHistory) -> None:
     matrix: NDArray[np.float64] = history.final_knm
     reach = float(np.abs(matrix).max()) or 1.0
     is_signed = bool((matrix < 0.0).any())
-    image = axis.imshow(
-        matrix,
-        cmap="RdBu_r" if is_signed else "viridis",
-        vmin=-reach if is_signed else 0.0,
-        vmax=reach,
-        interpolation="nearest",
+    image = axis.pcolormesh(
+        matrix, cmap="RdBu_r" if is_signed else "viridis", vmin=-reach if is_signed else 0.0, vmax=reach
     )
+    axis.invert_yaxis()
+    axis.set_aspect("equal")
     borders = np.cumsum(history.layer_sizes)
     for border in borders[:-1]:
-        axis.axhline(border - 0.5, color="white", linewidth=0.7)
-        axis.axvline(border - 0.5, color="white", linewidth=0.7)
-    centres = borders - np.asarray(history.layer_sizes) / 2.0 - 0.5
+        axis.axhline(border, color="white", linewidth=0.7)
+        axis.axvline(border, color="white", linewidth=0.7)
+    centres = borders - np.asarray(history.layer_sizes) / 2.0
     axis.set_yticks(centres, history.layer_names, fontsize=8)
     axis.set_xticks([])
     axis.grid(visible=False)
     axis.set_xlabel("sender")
     axis.set_title("Coupling at the end, row receives from column")
-    axis.figure.colorbar(image, ax=axis, label="K")
+    _add_scale(image, axis, "K")
+
+
+def _add_scale(image: Any, axis: Axes, label: str) -> None:
+    # As shapes, not as a bitmap: pages may not load images, not even from inside.
+    scale: Any = axis.figure.colorbar(image, ax=axis, label=label)
+    scale.solids.set_rasterized(False)
 
 
 def _draw_knobs(axis: Axes, history: RunHistory) -> None:
