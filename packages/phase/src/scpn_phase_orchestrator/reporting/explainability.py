@@ -30,7 +30,7 @@ __all__ = [
 MAX_EVENTS = 12
 MAX_TRANSITIONS = 100
 TITLE = "Why the supervisor acted"
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~])")
 _RECORD_KEYS = ("event", "step", "ts")
 
 
@@ -249,16 +249,13 @@ def _sections(report: ExplainabilityReport) -> list[tuple[str, list[str]]]:
     regimes = [
         f"{regime}: {count} steps ({100 * count / report.steps:.1f}%)" for regime, count in report.regime_counts.items()
     ]
-    transitions = [f"step {change.step}: {change.before} -> {change.after}" for change in report.transitions]
+    transitions = [f"step {change.step}: {change.before} to {change.after}" for change in report.transitions]
     actions = [
         f"step {action.step}: {action.knob}={action.value:g}, scope {action.scope}, ttl {action.ttl_s:g} s, "
         f"regime {action.regime}; reason: {action.reason}; evidence: {action.evidence}"
         for action in report.actions
     ]
-    events = [
-        f"{event.name}{'' if event.step is None else f' at step {event.step}'}{f': {event.detail}' * bool(event.detail)}"
-        for event in report.events
-    ]
+    events = [_event_text(event) for event in report.events]
     return [
         ("Summary", summary),
         ("Metric Evidence", metrics),
@@ -267,6 +264,11 @@ def _sections(report: ExplainabilityReport) -> list[tuple[str, list[str]]]:
         ("Control Action Explanations", _or_none(actions, report.action_count)),
         ("Events", _or_none(events, report.event_count)),
     ]
+
+
+def _event_text(event: EventNote) -> str:
+    step = "" if event.step is None else f" at step {event.step}"
+    return f"{event.name}{step}: {event.detail}" if event.detail else f"{event.name}{step}"
 
 
 def _or_none(lines: list[str], count: int) -> list[str]:
@@ -285,13 +287,7 @@ def render_markdown(report: ExplainabilityReport) -> str:
 
 def _escaped(text: str) -> str:
     shown = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-    return (
-        _MARKDOWN.sub(r"\\\1", shown)
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(" -> ", " → ")
-        .replace(">", "&gt;")
-    )
+    return _MARKDOWN.sub(r"\\\1", shown).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def write_markdown(report: ExplainabilityReport, path: Path | str) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ripieno._verdict import VerifyStatus
 from ripieno.chain import GENESIS, ChainBroken, ChainReport, Entry, verify_chain
@@ -61,6 +61,8 @@ def check_log(path: Path | str, visit: Callable[[Entry], None] | None = None) ->
 
     def take(entry: Entry) -> None:
         nonlocal signatures, head
+        if record_kind(entry.payload) is RecordKind.STEP:
+            _check_step(entry.payload, entry.sequence + 1)
         head = entry.hash
         signatures += entry.payload["_audit_mode"] == SIGNED
         if not entry.closing:
@@ -74,14 +76,45 @@ def check_log(path: Path | str, visit: Callable[[Entry], None] | None = None) ->
         chain = verify_chain(path, line_format=AuditLines(keys=keys), visit=take)
         if chain.closing is not None:
             status = check_closing(chain.closing, counts, chain.entries)
-    except (ChainBroken, _ClosingError) as error:
+    except (ChainBroken, _ContentError) as error:
         status, problem = VerifyStatus.TAMPERED, str(error)
     torn = 0 if chain is None else chain.torn_bytes
     return LogCheck(status, counts.total(), counts, head, signatures, bool(keys), torn, problem)
 
 
-class _ClosingError(IntegrityError):
-    """The closing record is not the one of the log."""
+class _ContentError(IntegrityError):
+    """A line holds by its hashes, but says what no log can say."""
+
+
+def _check_step(record: Mapping[str, Any], line: int) -> None:
+    """Check that a step record has the documented fields, so that readers need not."""
+    actions, layers = record.get("actions"), record.get("layers")
+    is_step = (
+        type(record["step"]) is int
+        and isinstance(record["regime"], str)
+        and isinstance(record.get("regime_decided", ""), str)
+        and _is_number(record.get("stability"))
+        and isinstance(layers, list)
+        and all(_has(layer, numbers=("R", "psi")) for layer in cast("list[object]", layers))
+        and isinstance(actions, list)
+        and all(
+            _has(action, numbers=("value", "ttl_s"), texts=("knob", "scope", "justification"))
+            for action in cast("list[object]", actions)
+        )
+    )
+    if not is_step:
+        raise _ContentError(f"line {line}: a step record must have step, regime, stability, layers and actions")
+
+
+def _has(value: object, numbers: tuple[str, ...], texts: tuple[str, ...] = ()) -> bool:
+    if not isinstance(value, dict):
+        return False
+    fields = cast("dict[str, object]", value)
+    return all(_is_number(fields.get(name)) for name in numbers) and all(isinstance(fields.get(n), str) for n in texts)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is float or type(value) is int
 
 
 def check_closing(record: Mapping[str, Any], counts: Mapping[RecordKind, int], line: int) -> VerifyStatus:
@@ -98,9 +131,9 @@ def check_closing(record: Mapping[str, Any], counts: Mapping[RecordKind, int], l
     }
     for name, count in expected.items():
         if type(closing.get(name)) is not int or closing[name] != count:
-            raise _ClosingError(
+            raise _ContentError(
                 f"line {line}: the closing record counts {closing.get(name)!r:.40} {name}, found {count}"
             )
     if closing.get("status") not in ("complete", "failed"):
-        raise _ClosingError(f"line {line}: the closing record has the status {closing.get('status')!r:.40}")
+        raise _ContentError(f"line {line}: the closing record has the status {closing.get('status')!r:.40}")
     return VerifyStatus(closing["status"])

@@ -139,12 +139,22 @@ def _event_line(event: Any) -> str:
     payload = event.payload
     end = f"hash={event.event_hash[:12]}"
     if event.event_type == "header":
-        return f"#{event.sequence} header n_oscillators={payload.get('n_oscillators')} dt={payload.get('dt'):.6g} {end}"
+        n, dt = payload.get("n_oscillators"), _formatted(payload.get("dt"), ".6g")
+        return f"#{event.sequence} header n_oscillators={n} dt={dt} {end}"
     if event.event_type == "step":
-        middle = f"step={payload.get('step')} regime={payload.get('regime')} stability={payload.get('stability'):.4f}"
+        stability = _formatted(payload.get("stability"), ".4f")
+        middle = f"step={payload.get('step')} regime={payload.get('regime')} stability={stability}"
         return f"#{event.sequence} step {middle} {end}"
     step = f" step={payload['step']}" if "step" in payload else ""
     return f"#{event.sequence} {event.event_type}{step} {end}"
+
+
+def _formatted(value: object, form: str) -> str:
+    return format(value, form) if isinstance(value, int | float) else str(value)
+
+
+def _printable(line: str) -> str:
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
 @click.command()
@@ -168,7 +178,7 @@ def report(log: Path, as_json: bool) -> None:
         click.echo(INDENTED.dumps(summary))
     else:
         for line in format_audit_report(summary):
-            click.echo(f"{line[: len(line) - len(line.lstrip())]}{one_line(line)}")
+            click.echo(_printable(line))
     if not summary["hash_chain_ok"]:
         click.echo(f"  {one_line(summary['problem'])}", err=True)
         raise click.exceptions.Exit(EXIT_REFUSED)
