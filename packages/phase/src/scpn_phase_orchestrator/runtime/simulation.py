@@ -26,6 +26,7 @@ from scpn_phase_orchestrator.runtime.step_core import StepCore, StepOutcome
 from scpn_phase_orchestrator.supervisor.petri_adapter import petri_net_from_protocol
 from scpn_phase_orchestrator.supervisor.policy_rules import PolicyRule, load_policy_rules
 from scpn_phase_orchestrator.supervisor.verdict import Verdict, judge
+from scpn_phase_orchestrator.upde.engine import ACTIVE_BACKEND
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger, AuditStreamIntegrityResult
@@ -290,6 +291,7 @@ def _log_header(logger: AuditLogger, core: StepCore, control_mode: str) -> None:
         amplitude_mode=core.amplitudes is not None,
         binding_config=resolved_binding_config(core.spec),
         control_mode=control_mode,
+        backend=ACTIVE_BACKEND,
         layer_sizes=[len(layer.oscillator_ids) for layer in core.spec.layers],
     )
 
