@@ -12,8 +12,10 @@ help: ## this list
 setup: ## make .venv when it is missing or stale (PYTHON=python3.12 chooses the interpreter, which then stays)
 	@bash scripts/setup-venv.sh
 
-demo: setup ## run the planar push cell with and without the safety stack, verify it, say where to look (RUN_DIR=folder)
-	@$(BIN)/ripieno demo push $(if $(RUN_DIR),--out $(RUN_DIR))
+demo: setup ## one run of each system, verified, and where to look (RUN_DIR=folder that holds them)
+	@$(BIN)/ripieno demo push $(if $(RUN_DIR),--out $(RUN_DIR)/push)
+	@echo
+	@$(BIN)/ripieno demo phase $(if $(RUN_DIR),--out $(RUN_DIR)/phase)
 
 test: setup ## every test that is not marked slow, in parallel (under 15 minutes on two cores)
 	@$(PYTEST) -n 2 --dist worksteal -m "not slow" -q

@@ -12,7 +12,7 @@ import click
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.binding.validator import validate_binding_spec
-from scpn_phase_orchestrator.domainpacks import resolve_spec_path
+from scpn_phase_orchestrator.domainpacks import packs_root, resolve_spec_path
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
 
 __all__ = ["OpenedSpec", "open_spec", "refuse"]
@@ -25,13 +25,19 @@ class OpenedSpec:
     spec: BindingSpec
     path: Path
 
+    @property
+    def is_dry(self) -> bool:
+        """Whether its safety tier asks for more than this program gives, so that a run is a simulation only."""
+        return self.spec.safety_tier != "research"
+
 
 def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
     """Open a spec by pack name, folder or file; every fault ends the command with exit code 1.
 
     Args:
         name: what the user typed.
-        acknowledged_tier: the tier that the user knows the spec to have and wants simulated all the same.
+        acknowledged_tier: the tier that the user knows the spec to have and wants simulated all the same. The packs
+            of this package need no such word: they are known to be nothing but simulations.
     """
     path = resolve_spec_path(name)
     spec = load_binding_spec(path)
@@ -42,7 +48,8 @@ def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
         raise click.ClickException(
             f"--acknowledge-tier says {acknowledged_tier!r}, but the spec has safety_tier={spec.safety_tier!r}"
         )
-    if spec.safety_tier != "research" and acknowledged_tier is None:
+    is_bundled = path.resolve().is_relative_to(packs_root().resolve())
+    if spec.safety_tier != "research" and acknowledged_tier is None and not is_bundled:
         raise click.ClickException(
             f"safety_tier='{spec.safety_tier}' is not enforced by the local runtime; use the formal export and "
             "certified controller pipeline before executing non-research specs. What a run needs here is your word "

@@ -146,7 +146,7 @@ def run(
             seed,
             is_supervised=not open_loop,
             n_rules=len(rules),
-            is_dry=acknowledge_tier is not None and acknowledge_tier != "research",
+            is_dry=opened.is_dry,
         )
         click.echo(words, err=True)
         for note in notes:
