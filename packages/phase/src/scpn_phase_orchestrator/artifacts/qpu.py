@@ -198,7 +198,8 @@ def emit_qpu_data_artifact(artifact: QPUDataArtifact, path: Path | str) -> Path:
         The path.
 
     Raises:
-        ripieno.errors.StorageError: the file exists already, or cannot be written.
+        FileExistsError: something has that name already.
+        OSError: the file cannot be written; nothing is left of it.
     """
     target = Path(path)
     create_only(target, canonical_json(artifact.to_record()) + b"\n")

@@ -11,16 +11,15 @@ from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar,
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.upde import _amplitude_kernels as kernels
+from scpn_phase_orchestrator.upde.numerics import known_method
 
-__all__ = ["DIVERGENCE_LIMIT", "METHODS", "PreparedAmplitudeCoupling", "StuartLandauEngine"]
-
-METHODS = {"euler": kernels.EULER, "rk4": kernels.RK4, "rk45": kernels.RK45}
-"""Integration methods, by the number the compiled step knows them by."""
+__all__ = ["DIVERGENCE_LIMIT", "PreparedAmplitudeCoupling", "StuartLandauEngine"]
 
 DIVERGENCE_LIMIT = 1e9
 """Largest phase advance in rad or amplitude of one step that still counts as a solution."""
 
 _DIAGONAL_TOLERANCE = 1e-15
+_METHODS = {"euler": kernels.EULER, "rk4": kernels.RK4, "rk45": kernels.RK45}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,15 +98,13 @@ class StuartLandauEngine:
         *,
         substeps: int = 1,
     ) -> None:
-        if method not in METHODS:
-            raise ValueError(f"Unknown method {method!r}; expected one of {', '.join(METHODS)}")
         self.n = whole_number("n", n, minimum=1)
         self.dt = real_scalar("dt", dt, above=0.0)
-        self.method = method
+        self.method = known_method(method)
         self.atol = real_scalar("atol", atol, above=0.0)
         self.rtol = real_scalar("rtol", rtol, minimum=0.0)
         self.substeps = whole_number("substeps", substeps, minimum=1)
-        self._method = METHODS[method]
+        self._method = _METHODS[self.method]
         self._last_dt = self.dt / self.substeps
         self._step_count = 0
 
