@@ -1,6 +1,8 @@
 """The demo runs a pack open loop and supervised, and vouches for both logs."""
 
 import json
+import subprocess
+import sys
 
 from click.testing import CliRunner
 
@@ -38,9 +40,11 @@ def test_a_flipped_byte_of_a_log_is_found_in_the_folder_and_in_the_log(tmp_path)
 
 def test_bad_input_ends_with_one_line_and_no_folder(tmp_path):
     out = tmp_path / "run"
-    result = demo("--pack", "power_gird", "--out", out)
-    assert result.exit_code == 2
-    assert "did you mean 'power_grid'?" in result.output
+    command = [sys.executable, "-m", "ripieno", "demo", "phase", "--pack", "power_gird", "--out", str(out)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "did you mean 'power_grid'?" in result.stderr
+    assert result.stderr.count("\n") == 1
     assert not out.exists()
 
 
