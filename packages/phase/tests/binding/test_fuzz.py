@@ -42,7 +42,7 @@ _PIECES = st.sampled_from(
         "1e-3",
         "null",
         "true",
-        "�",
+        "\ud83d",
         "\u2028",
         "\x85",
         "\ufeff",

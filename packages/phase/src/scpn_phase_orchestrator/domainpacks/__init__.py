@@ -18,15 +18,16 @@ def packs_root() -> Path:
     return Path(__file__).parent
 
 
-def pack_names() -> list[str]:
-    """Names of the packs, sorted."""
-    return sorted(spec.parent.name for spec in packs_root().glob(f"*/{SPEC_FILE_NAME}"))
+def pack_names(root: Path | None = None) -> list[str]:
+    """Names of the packs in a folder of packs (by default those of this package), sorted."""
+    return sorted(spec.parent.name for spec in (root or packs_root()).glob(f"*/{SPEC_FILE_NAME}"))
 
 
-def resolve_spec_path(name_or_path: str | Path) -> Path:
+def resolve_spec_path(name_or_path: str | Path, *, root: Path | None = None) -> Path:
     """The spec file that somebody means: a file, a folder that holds a ``binding_spec.yaml``, or the name of a pack.
 
-    What exists on disk wins over a pack of the same name.
+    What exists on disk wins over a pack of the same name. `root` is the folder of packs, by default that of this
+    package.
 
     Raises:
         BindingError: nothing of that name; says which packs are near, and how to list all.
@@ -41,9 +42,9 @@ def resolve_spec_path(name_or_path: str | Path) -> Path:
         is_link, is_folder = path.is_symlink(), path.is_dir()
     except (OSError, ValueError) as error:
         raise BindingError(f"{text[:100]!r} is no usable path: {error}") from error
-    names = pack_names()
+    names = pack_names(root)
     if text in names:
-        return packs_root() / text / SPEC_FILE_NAME
+        return (root or packs_root()) / text / SPEC_FILE_NAME
     if is_folder:
         raise BindingError(f"folder {text!r} holds no {SPEC_FILE_NAME}")
     if is_link:
