@@ -1,9 +1,9 @@
 """Admit or refuse by conformal calibration, with a miscoverage that adapts to what comes.
 
 Split conformal prediction (Vovk et al. 2005) takes the k-th smallest of n calibration scores as threshold, with
-``k = ceil((1 - alpha)(n + 1))``. Adaptive conformal inference (Gibbs and Candes 2021) moves alpha after every tick, so
-that the share of refusals stays near the target even when the scores drift:
-``alpha <- clip(alpha + gamma (target - refused), 0, 1)``.
+``k = ceil((1 - alpha)(n + 1))``. Adaptive conformal inference (Gibbs and Candes 2021) moves alpha after every tick,
+``alpha <- clip(alpha + gamma (target - refused), 0, 1)``, so that the share of refusals stays near the target while the
+scores drift within what the calibration has seen; beyond that the clip leaves more refusals than the target.
 """
 
 from __future__ import annotations
