@@ -169,11 +169,20 @@ class _Mean:
         return self.total / self.count
 
 
+def _domain_of(header: Mapping[str, Any]) -> str:
+    """Give the name of the spec; a log that holds the summary once has it under ``binding_config``."""
+    for key in ("binding_summary", "binding_config"):
+        summary = header.get(key)
+        name = cast("dict[str, Any]", summary).get("name") if isinstance(summary, dict) else None
+        if isinstance(name, str) and name.strip():
+            return name
+    return "unknown"
+
+
 def _run_example(
     path: Path, header: Mapping[str, Any], lines: Iterator[tuple[int, Mapping[str, Any]]]
 ) -> list[MetaPolicyRecord]:
-    summary = header.get("binding_summary")
-    name = cast("dict[str, Any]", summary).get("name") if isinstance(summary, dict) else None
+    name = _domain_of(header)
     means: dict[str, _Mean] = {}
     knobs: dict[str, _Mean] = {}
     for number, record in lines:
@@ -191,7 +200,7 @@ def _run_example(
     features = {key: mean.value for key, mean in means.items()}
     return [
         MetaPolicyRecord(
-            domain=name if isinstance(name, str) and name.strip() else "unknown",
+            domain=name,
             features=features,
             knobs={knob: mean.value for knob, mean in knobs.items()},
             reward=features["stability"],
