@@ -45,9 +45,9 @@ class ImprintModel:
         """
         span = real_scalar("dt", dt, minimum=0.0)
         activity = real_array("exposure", exposure, state.m_k.shape)
-        faded = state.m_k * exp(-self.decay_rate * span)
+        grown = state.m_k * exp(-self.decay_rate * span) + activity * span
         return ImprintState(
-            m_k=np.clip(faded + activity * span, 0.0, self.saturation), last_update=state.last_update + span
+            m_k=np.minimum(np.maximum(grown, 0.0), self.saturation), last_update=state.last_update + span
         )
 
     def modulate_coupling(self, knm: FloatArray, state: ImprintState) -> FloatArray:
@@ -56,8 +56,8 @@ class ImprintModel:
 
     def modulate_lag(self, alpha: FloatArray, state: ImprintState) -> FloatArray:
         """Shift the lag by the difference of imprints: ``α_ij + clip(m_i − m_j, ±π/2)``."""
-        difference = state.m_k[:, None] - state.m_k[None, :]
-        return alpha + np.clip(difference, -MAX_LAG_OFFSET, MAX_LAG_OFFSET)
+        difference = state.m_k[:, None] - state.m_k
+        return alpha + np.minimum(np.maximum(difference, -MAX_LAG_OFFSET), MAX_LAG_OFFSET)
 
     def modulate_mu(self, mu: FloatArray, state: ImprintState) -> FloatArray:
         """Raise the growth rate of an imprinted oscillator: ``μ_i (1 + m_i)``."""

@@ -22,7 +22,7 @@ from numba import njit
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 
-__all__ = ["EULER", "RK4", "RK45", "SMALLEST_STEP", "advance", "amplitude_order", "prepare"]
+__all__ = ["EULER", "RK4", "RK45", "SMALLEST_STEP", "advance", "amplitude_order", "largest_diagonal", "prepare"]
 
 EULER = 0
 RK4 = 1
@@ -58,6 +58,15 @@ class _Field(NamedTuple):
     drive: FloatArray  # ζ cos Ψ, ζ sin Ψ
     epsilon: float
     work: FloatArray
+
+
+@njit(cache=True)
+def largest_diagonal(matrix: FloatArray) -> float:
+    """Give the largest magnitude on the diagonal."""
+    largest = 0.0
+    for row in range(matrix.shape[0]):
+        largest = max(largest, abs(matrix[row, row]))
+    return largest
 
 
 @njit(cache=True)

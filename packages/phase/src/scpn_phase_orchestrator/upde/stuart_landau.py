@@ -52,14 +52,15 @@ class PreparedAmplitudeCoupling:
         Raises:
             ValueError: another shape, values that are not real and finite, or a diagonal other than zero.
         """
-        phase = real_array("knm", knm, (None, None))
+        n = len(knm) if isinstance(knm, np.ndarray) and knm.ndim else None
+        phase = real_array("knm", knm, (n, n))
         shape = (len(phase), len(phase))
         if phase.shape != shape:
             raise ValueError(f"knm must be square, got {phase.shape}")
         amplitude = real_array("knm_r", knm_r, shape)
         lag = np.zeros(shape) if alpha is None else real_array("alpha", alpha, shape)
         for name, matrix in (("knm", phase), ("knm_r", amplitude)):
-            largest = abs(matrix.diagonal()).max(initial=0.0)
+            largest = kernels.largest_diagonal(matrix)
             if largest > _DIAGONAL_TOLERANCE:
                 raise ValueError(f"{name} must have a zero diagonal, got an entry of size {largest:g}")
         return cls(*kernels.prepare(phase, amplitude, lag))
