@@ -1,0 +1,186 @@
+"""The commands validate, inspect and schema."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
+
+from scpn_phase_orchestrator.binding import (
+    binding_document,
+    binding_schema,
+    format_resolved_binding_config,
+    load_binding_spec,
+    resolved_binding_config,
+)
+from scpn_phase_orchestrator.runtime.cli import main
+from scpn_phase_orchestrator.runtime.cli._app import COMMANDS
+
+_FOUR_FAULTS = """\
+name: four
+version: "1"
+safety_tier: research
+sample_period_s: 0.1
+control_period_s: 0.05
+layers: []
+oscillator_families: {}
+coupling: {base_strength: 0.6, decay_alpha: 0.25}
+drivers: {}
+objectives: {good_layers: [0], bad_layers: []}
+"""
+
+
+def _spo(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def _write(folder: Path, text: str, name: str = "binding_spec.yaml") -> Path:
+    file = folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_four_faults_are_four_lines(tmp_path: Path) -> None:
+    result = _spo("validate", _write(tmp_path, _FOUR_FAULTS))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        "ERROR: version must be three numbers such as 0.1.0, got '1' (line 2)",
+        "ERROR: control_period_s must be >= sample_period_s 0.1, got 0.05 (line 5)",
+        "ERROR: layers must hold at least one layer (line 6)",
+        "ERROR: objectives.good_layers names layer 0, which does not exist (declared indices: none) (line 10)",
+    ]
+
+
+def test_a_valid_spec_is_said_to_be_valid_and_resolved(s1_path: Path) -> None:
+    result = _spo("validate", s1_path)
+    assert result.exit_code == 0
+    resolved = format_resolved_binding_config(resolved_binding_config(load_binding_spec(s1_path)))
+    assert result.stdout.splitlines() == ["Valid", *resolved]
+
+
+def test_warnings_go_to_stderr_leave_the_spec_valid_and_keep_quiet_on_request(s1_path: Path) -> None:
+    result = _spo("validate", s1_path)
+    assert result.stderr.startswith("WARNING: supervisor.strategy mean_coherence")
+    assert _spo("--quiet", "validate", s1_path).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "lines"),
+    [
+        (["--security"], ["Valid", "Security checks passed"]),
+        (["--hard"], ["Valid", "Security checks passed", "Hard scan: no dangerous patterns found"]),
+        (["--security", "--hard"], ["Valid", "Security checks passed", "Hard scan: no dangerous patterns found"]),
+    ],
+)
+def test_security_checks_are_said_in_this_order(
+    flags: list[str], lines: list[str], s1_path: Path, tmp_path: Path
+) -> None:
+    result = _spo("validate", _write(tmp_path, s1_path.read_text()), *flags)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[: len(lines) + 1] == [*lines, "Resolved configuration:"]
+
+
+def test_the_hard_scan_covers_the_folder_of_the_spec(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    script = _write(tmp_path, "import os\nos.system('ls')\n", "run.py")
+    assert _spo("validate", spec).exit_code == 0
+    assert _spo("validate", spec, "--security").exit_code == 0
+    result = _spo("validate", tmp_path, "--hard")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == f"ERROR: hard scan: {script}:2 [shell-exec] os.system('ls')\n"
+
+
+@pytest.mark.parametrize("flag", ["--security", "--hard"])
+def test_executable_markers_are_refused_on_request(flag: str, s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text().replace("name: floor", "name: eval(x)"))
+    assert _spo("validate", spec).exit_code == 0
+    result = _spo("validate", spec, flag)
+    assert result.exit_code == 1
+    assert result.stderr == "ERROR: boundaries[0].name holds the executable marker 'eval(' (line 20)\n"
+
+
+def test_every_structural_error_is_a_line_with_the_file(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text().replace("research", "reserch").replace("knob: K", "knob: Q"))
+    for command in ("validate", "inspect"):
+        result = _spo(command, spec)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        first, second = result.stderr.splitlines()
+        assert first.startswith(f"ERROR: {spec}: safety_tier must be one of")
+        assert first.endswith("did you mean 'research'? (line 4)")
+        assert second.endswith("[actuators[0].knob] (line 22)")
+
+
+@pytest.mark.parametrize("command", ["validate", "inspect"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_pack", "no pack, file or folder is named 'no_such_pack'; "),
+        ("missing.yaml", "no spec file or folder at 'missing.yaml'"),
+        ("\x1b[31m", "is named '\\x1b[31m'"),
+    ],
+    ids=["name", "file", "escape"],
+)
+def test_what_is_nowhere_is_a_usage_error(command: str, name: str, message: str) -> None:
+    result = _spo(command, name)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "\x1b" not in result.stderr
+
+
+def test_names_in_a_spec_cannot_add_lines_to_the_output(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text().replace("name: s1", 'name: "a\\nValid\\u202e"'))
+    result = _spo("inspect", spec)
+    assert result.stdout.splitlines()[1] == "  domain: a\\nValid\\u202e v0.1.0 (research)"
+
+
+@pytest.mark.parametrize("flag", ["--json-out", "--json"])
+def test_inspect_prints_the_summary_as_sorted_json(flag: str, s1_path: Path) -> None:
+    result = _spo("inspect", s1_path, flag)
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    summary = resolved_binding_config(load_binding_spec(s1_path))
+    assert result.stdout == json.dumps(summary, indent=2, sort_keys=True) + "\n"
+
+
+def test_inspect_prints_the_text(s1_path: Path) -> None:
+    result = _spo("inspect", s1_path)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Resolved configuration:\n  domain: s1 v0.1.0 (research)\n")
+
+
+def test_the_printed_schema_accepts_what_the_loader_accepts(s1_path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "schema.json"
+    result = _spo("schema", "--output", file)
+    assert result.exit_code == 0
+    assert file.read_text() == result.stdout
+    schema = json.loads(result.stdout)
+    assert schema == binding_schema()
+    assert Draft202012Validator(schema).is_valid(binding_document(load_binding_spec(s1_path)))
+
+
+@pytest.mark.parametrize("name", ["validate", "inspect", "schema", "twin-confidence"])
+def test_help_starts_with_the_line_of_the_table_and_holds_an_example(name: str) -> None:
+    result = _spo(name, "--help")
+    assert result.exit_code == 0
+    assert " ".join(result.output.split()).count(COMMANDS[name][2]) == 1
+    assert f"spo {name}" in result.output.split("Example", 1)[1]
+
+
+def test_validating_needs_no_numerical_library(s1_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from scpn_phase_orchestrator.runtime.cli import main\n"
+        f"main(['validate', {str(s1_path)!r}], standalone_mode=False)\n"
+        "heavy = {'numpy', 'numba', 'scipy', 'matplotlib', 'pydantic'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
