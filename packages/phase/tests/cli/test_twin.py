@@ -36,7 +36,7 @@ def good(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def drifted(tmp_path: Path) -> Path:
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(1)
     file = tmp_path / "drifted.jsonl"
     file.write_text("\n".join(json.dumps(_tick(rng, drift)) for drift in (0.0, 0.0, 1.0)))
     return file
