@@ -50,7 +50,7 @@ class TextTable:
     decimal_comma: bool
 
 
-def read_csv_text(path: Path) -> TextTable:
+def read_csv_text(path: Path, *, max_columns: int = MAX_COLUMNS) -> TextTable:
     """Read a CSV file into columns of text.
 
     Raises:
@@ -64,8 +64,8 @@ def read_csv_text(path: Path) -> TextTable:
         raise ExtractorError(f"{path.name}: larger than {MAX_BYTES} bytes; split it or use Parquet")
     rows, lines = _split(path.name, _decode(path.name, data))
     header = rows[0]
-    if len(header) > MAX_COLUMNS:
-        raise ExtractorError(f"{path.name}: line {lines[0]} has {len(header)} columns, at most {MAX_COLUMNS} are read")
+    if len(header) > max_columns:
+        raise ExtractorError(f"{path.name}: line {lines[0]} has {len(header)} columns, at most {max_columns} are read")
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(header):
             raise ExtractorError(f"{path.name}: line {line} has {len(row)} columns, line {lines[0]} has {len(header)}")

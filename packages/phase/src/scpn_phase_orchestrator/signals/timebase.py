@@ -30,7 +30,8 @@ MAX_SAMPLES = 50_000_000
 """Longest uniform axis that is made; gaps count."""
 
 _TIME_NAME = re.compile(
-    r"(?:time|t|date|datetime|timestamp|year|seconds?|time[ _\[(]?(?:m?s|sec)[\])]?)", re.IGNORECASE
+    r"(?:time|t|date|datetime|timestamp|year|seconds?|(?:time|t)[ _\[(]+(?:us|ms|s|sec|min|h|day|week|year)s?[\])]?)",
+    re.IGNORECASE,
 )
 _UNIT_NAME = re.compile(r"[_\[( ](us|ms|s|min|h|day|week|year)s?[\])]?\Z", re.IGNORECASE)
 _COMPACT_DATE = re.compile(r"[12]\d{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
