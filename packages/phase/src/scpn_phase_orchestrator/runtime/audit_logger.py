@@ -28,7 +28,7 @@ import orjson
 from numpy.typing import NDArray
 
 from ripieno.chain import ChainWriter, Entry, FsyncPolicy
-from ripieno.errors import RipienoError
+from ripieno.errors import RipienoError, StorageError
 from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime._array_references import REFERENCED_ARRAYS, ReferenceTable, array_reference
 from scpn_phase_orchestrator.runtime._audit_lines import (
@@ -122,6 +122,7 @@ class AuditLogger:
         self._latest: dict[str, tuple[NDArray[np.float64], bytes, str]] = {}
         self._counts = dict.fromkeys(RecordKind, 0)
         self._is_continued = False
+        self._lost: StorageError | None = None
         self._integrity: AuditStreamIntegrityResult | None = None
         self._stream: EventStreamWriter | None = None
         self._owns_stream = not isinstance(event_stream, EventStreamWriter)
@@ -354,6 +355,8 @@ class AuditLogger:
             if self._stream is not None:
                 self._stream.write_encoded(record.get("event", kind.value), Encoded(self._lines.last_stored))
         except (RipienoError, OSError, ValueError) as error:
+            if isinstance(error, StorageError):
+                self._lost = error
             raise AuditError(f"cannot record a {kind} in {self.path}: {_reason(error)}") from error
 
     def _compact(self, value: Mapping[str, Any]) -> bytes:
@@ -395,10 +398,12 @@ class AuditLogger:
     def close(self) -> None:
         """Write the closing record, make everything durable and let go of the files; once is enough.
 
+        A log that lost a record because the file system refused it is closed as failed.
+
         Raises:
             AuditError: the log cannot be written.
         """
-        self._end({"status": "complete"})
+        self._end({"status": "complete"} if self._lost is None else _failure(self._lost))
 
     def abandon(self) -> None:
         """Let go of the files without a closing record: the log counts as interrupted and can be continued."""
@@ -437,8 +442,7 @@ class AuditLogger:
             self.abandon()
         else:
             try:
-                text = str(error).encode("ascii", "backslashreplace").decode()
-                self._end({"status": "failed", "error": {"type": type(error).__name__, "message": text}})
+                self._end(_failure(error))
             except AuditError as problem:
                 self.abandon()
                 error.add_note(f"The end of the run could not be recorded: {problem}")
@@ -461,6 +465,11 @@ def _open_stream(event_stream: EventStreamWriter | Path | str | None, fsync: Fsy
         return EventStreamWriter(event_stream, fsync=fsync)
     except (RipienoError, OSError, ValueError) as error:
         raise AuditError(f"cannot write the event stream {event_stream}: {_reason(error)}") from error
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    message = str(error).encode("ascii", "backslashreplace").decode()
+    return {"status": "failed", "error": {"type": type(error).__name__, "message": message}}
 
 
 def _reason(error: Exception) -> str:
