@@ -197,6 +197,10 @@ class PhaseEngine:
         self._n_steps_done += n_steps
         return out
 
+    def _restart(self, n_steps_done: int) -> None:
+        """Count steps and time from there (for engines that others advance for their own runs)."""
+        self._n_steps_done, self._time = n_steps_done, n_steps_done * self._dt
+
     def _error(self, failed: int) -> EngineError:
         step = self._n_steps_done + failed
         where = f"{self._method} at step {step} (t = {self._time + failed * self._dt:.6g} s, dt = {self._dt:g} s)"

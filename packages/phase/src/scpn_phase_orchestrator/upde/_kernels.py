@@ -10,6 +10,8 @@ last internal step and whether the tolerance was out of reach.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
@@ -28,7 +30,7 @@ from scpn_phase_orchestrator.upde._kernels_elementary import (
     weighted_sum,
     wrap,
 )
-from scpn_phase_orchestrator.upde._kernels_products import SharedProducts, accumulate
+from scpn_phase_orchestrator.upde._kernels_products import accumulate
 
 __all__ = ["LARGEST_NUMBER_OF_ATTEMPTS", "WORK_ROWS", "integrate_euler", "integrate_rk4", "integrate_rk45"]
 
@@ -54,7 +56,7 @@ _STAGE_1, _STAGE_2, _STAGE_3, _STAGE_4, _STAGE_5 = _STAGES
 
 
 @register_jitable
-def _derivative(coupling: SharedProducts, state: FloatArray, work: FloatArray, out: FloatArray) -> None:
+def _derivative(coupling: Any, state: FloatArray, work: FloatArray, out: FloatArray) -> None:
     sine, cosine, pull_sine, pull_cosine = work[4], work[5], work[6], work[7]
     sines(state, sine, cosine)
     pull_sine[:] = work[2]
@@ -85,7 +87,7 @@ def _finish_step(state: FloatArray, report: FloatArray) -> bool:
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def integrate_euler(
-    coupling: SharedProducts,
+    coupling: Any,
     phases: FloatArray,
     omegas: FloatArray,
     zeta: FloatArray,
@@ -118,7 +120,7 @@ def integrate_euler(
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def integrate_rk4(
-    coupling: SharedProducts,
+    coupling: Any,
     phases: FloatArray,
     omegas: FloatArray,
     zeta: FloatArray,
@@ -156,7 +158,7 @@ def integrate_rk4(
 
 
 @register_jitable
-def _dormand_prince_step(coupling: SharedProducts, h: float, work: FloatArray) -> None:
+def _dormand_prince_step(coupling: Any, h: float, work: FloatArray) -> None:
     """From the state and the first slope to the end in ``work[8]`` and all seven slopes."""
     state, end, slopes, total = work[0], work[8], work[9:16], work[16]
     weighted_sum(end, state, h, slopes, _STAGE_1, total)
@@ -175,7 +177,7 @@ def _dormand_prince_step(coupling: SharedProducts, h: float, work: FloatArray) -
 
 @register_jitable
 def _adaptive_stretch(
-    coupling: SharedProducts, work: FloatArray, report: FloatArray, length: float, atol: float, rtol: float
+    coupling: Any, work: FloatArray, report: FloatArray, length: float, atol: float, rtol: float
 ) -> bool:
     """Advance the state by exactly ``length``, in as many internal steps as the tolerances ask for."""
     state, end, slopes, total = work[0], work[8], work[9:16], work[16]
@@ -206,7 +208,7 @@ def _adaptive_stretch(
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def integrate_rk45(
-    coupling: SharedProducts,
+    coupling: Any,
     phases: FloatArray,
     omegas: FloatArray,
     zeta: FloatArray,

@@ -33,18 +33,24 @@ _VECTORS = 2 if _HAS_WIDE_REGISTERS else 1
 
 
 class BatchCoupling(NamedTuple):
-    """Matrices packed by `pack_receivers`; the second is empty without lags. The state is ``(padded n, n_runs)``, flat."""
+    """Matrices packed by `pack_receivers`; the second is empty without lags.
+
+    The state is ``(padded n, n_runs)``, flat.
+    """
 
     cosine_part: FloatArray
     sine_part: FloatArray
     n_runs: int
 
 
-def pack_receivers(transposed: NDArray[Any]) -> NDArray[Any]:
-    """Rearrange ``(n, padded n)`` so that the entries of four receivers lie together: ``(padded n / 4, n, 4)``."""
+def pack_receivers(transposed: NDArray[Any]) -> FloatArray:
+    """Rearrange ``(n, padded n)`` so that the entries of four receivers lie together: ``(padded n / 4, n, 4)``.
+
+    Always float64: sixteen runs share one reading, so that narrower storage would only cost conversions.
+    """
     n, width = transposed.shape
     tiles = transposed.reshape(n, width // RECEIVERS_PER_TILE, RECEIVERS_PER_TILE).transpose(1, 0, 2)
-    return np.ascontiguousarray(tiles)
+    return np.ascontiguousarray(tiles, np.float64)
 
 
 def _tile_products(has_lags: bool) -> Callable[..., None]:
@@ -148,8 +154,6 @@ class _TileWriter:
 
     def _spread(self, data: Any, place: Any) -> Any:
         value = self.builder.load(self.builder.gep(data, [place]))
-        if value.type != ir.DoubleType():
-            value = self.builder.fpext(value, ir.DoubleType())
         empty = ir.Constant(self.vector, ir.Undefined)
         first = self.builder.insert_element(empty, value, ir.IntType(32)(0))
         return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), _LANES), None))

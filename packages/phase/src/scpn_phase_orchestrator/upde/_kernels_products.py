@@ -8,7 +8,7 @@ there (the drive). Matrices lie transposed (``a[j, i]``), so that vector lanes h
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.integer[Any]]
+RowPointers = NDArray[np.int64]
+Columns = NDArray[np.int32]
 
 
 class DenseCoupling(NamedTuple):
@@ -41,8 +42,8 @@ class DenseCoupling(NamedTuple):
 class SparseCoupling(NamedTuple):
     """Compressed rows, columns ascending; the last array is empty without lags."""
 
-    row_ptr: IntArray
-    col_indices: IntArray
+    row_ptr: RowPointers
+    col_indices: Columns
     cosine_part: FloatArray
     sine_part: FloatArray
 
@@ -53,14 +54,6 @@ class UniformCoupling(NamedTuple):
     n: int
     cosine_part: float
     sine_part: float
-
-
-class SharedProducts(Protocol):
-    """A coupling that brings its own way to add products (used outside compiled code)."""
-
-    def accumulate(self, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray) -> None:
-        """Add the products to ``pull_sine`` and ``pull_cosine``."""
-        ...
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -146,8 +139,8 @@ def dense_products(
 
 @njit(cache=True, error_model="numpy")
 def sparse_products(
-    row_ptr: IntArray,
-    col_indices: IntArray,
+    row_ptr: RowPointers,
+    col_indices: Columns,
     a: FloatArray,
     b: FloatArray,
     sine: FloatArray,
@@ -159,7 +152,7 @@ def sparse_products(
     has_lags = b.shape[0] > 0
     for i in range(row_ptr.shape[0] - 1):
         p, q = pull_sine[i], pull_cosine[i]
-        for k in range(row_ptr[i], row_ptr[i + 1]):
+        for k in range(int(row_ptr[i]), int(row_ptr[i + 1])):
             j = col_indices[k]
             p = fused_multiply_add(a[k], sine[j], p)
             q = fused_multiply_add(a[k], cosine[j], q)
@@ -176,13 +169,13 @@ def ordered_sum(values: FloatArray, n: int, lanes: FloatArray) -> float:
     lanes[:] = 0.0
     whole = n - n % width
     for start in range(0, whole, width):
-        for lane in range(width):
-            lanes[lane] += values[start + lane]
+        for k in range(width):
+            lanes[k] += values[start + k]
     for i in range(whole, n):
         lanes[i - whole] += values[i]
     total = 0.0
-    for lane in lanes:
-        total += lane
+    for k in range(width):
+        total += lanes[k]
     return total
 
 
@@ -209,9 +202,12 @@ def uniform_products(
 
 
 def accumulate(
-    coupling: SharedProducts, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray
+    coupling: Any, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray
 ) -> None:
-    """Add the products of any coupling; compiled code picks the kernel by the coupling's type."""
+    """Add the products of any coupling.
+
+    Compiled code picks the kernel by the type of the coupling; interpreted, the coupling brings its own way.
+    """
     coupling.accumulate(sine, cosine, pull_sine, pull_cosine)
 
 

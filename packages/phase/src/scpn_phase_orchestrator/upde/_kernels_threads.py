@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -41,7 +42,7 @@ class ThreadedProducts:
         self._coupling = coupling
         width = coupling.cosine_part.shape[1]
         edges = [width // _LANES * k // threads * _LANES for k in range(threads)] + [width]
-        self._ranges = [(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True) if first < last]
+        self._ranges = [(first, last) for first, last in itertools.pairwise(edges) if first < last]
 
     def accumulate(self, sine: FloatArray, cosine: FloatArray, pull_sine: FloatArray, pull_cosine: FloatArray) -> None:
         """Add the products; the calling thread takes the first range."""

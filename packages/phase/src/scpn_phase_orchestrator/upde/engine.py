@@ -23,6 +23,7 @@ from scpn_phase_orchestrator.upde._kernels_elementary import (
     stays_below,
 )
 from scpn_phase_orchestrator.upde._kernels_products import DenseCoupling, split_matrices
+from scpn_phase_orchestrator.upde._kernels_threads import ThreadedProducts, choose_threads
 from scpn_phase_orchestrator.upde.numerics import finite_array, positive_count
 
 __all__ = [
@@ -238,14 +239,12 @@ class UPDEEngine(PhaseEngine):
         Arguments, result and errors are those of `step`; ``n_steps`` is at least 0.
         """
         with self._lock:
-            positive_count(n_steps, "n_steps", at_least=0)
-            checked = self._phases(phases)
-            frequencies = self._frequencies(omegas, n_steps)
-            prepared = self._prepared(knm, alpha)
-            strengths, drive_phases = self._drive(zeta, psi)
-            if n_steps == 0:
-                return np.array(phases, np.float64)
-            return self._advance(prepared.coupling, checked, frequencies, strengths, drive_phases, n_steps)
+            return self._integrate(phases, omegas, self._prepared(knm, alpha), zeta, psi, n_steps)
+
+    def _shared(self, coupling: DenseCoupling, n_steps: int) -> DenseCoupling | ThreadedProducts:
+        if self._threads is None and n_steps >= _SHORTEST_RUN_PROBED:
+            self._threads = choose_threads(coupling)
+        return ThreadedProducts(coupling, self._threads) if self._threads and self._threads > 1 else coupling
 
     def _are_known(self, phases: Any, omegas: Any, knm: Any, zeta: Any, psi: Any, alpha: Any) -> bool:
         """Whether one compiled look at plain arrays can replace the checks: the matrices are those of the last call."""

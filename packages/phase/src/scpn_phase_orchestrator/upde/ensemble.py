@@ -7,7 +7,7 @@ it is at hand; runs with couplings of their own are advanced one by one. Blocks 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -34,7 +34,7 @@ class EnsembleEngine:
         n_oscillators: Number n of oscillators of a run.
         n_runs: Number of runs.
         dt: Length of a step in seconds.
-        method: ``euler``, ``rk4`` or ``rk45`` (whose steps adapt run by run, so it gains nothing from a shared coupling).
+        method: ``euler``, ``rk4`` or ``rk45`` (whose steps adapt run by run, so that sharing gains it nothing).
         atol: Absolute tolerance of rk45 in rad.
         rtol: Relative tolerance of rk45.
         substeps: Equal parts of each step.
@@ -115,8 +115,8 @@ class EnsembleEngine:
         Args:
             phases: ``(n_runs, n)`` in rad.
             omegas: Natural frequencies in rad/s, ``(n,)`` for all runs or ``(n_runs, n)``.
-            knm: Coupling in rad/s, row = receiver: ``(n, n)`` or one `PreparedCoupling` for all runs; ``(n_runs, n, n)``
-                or a sequence of `PreparedCoupling` for one each.
+            knm: Coupling in rad/s, row = receiver: ``(n, n)`` or one `PreparedCoupling` for all runs;
+                ``(n_runs, n, n)`` or a sequence of `PreparedCoupling` for one each.
             zeta: Drive strength in rad/s: one, ``(n_runs,)`` or ``(n_runs, n)``.
             psi: Drive phase in rad: one, ``(n_runs,)`` or ``(n_runs, n)``.
             alpha: Lags in rad, ``(n, n)`` or ``(n_runs, n, n)``; None for none.
@@ -186,8 +186,8 @@ class EnsembleEngine:
                 reached = np.abs(work[0].reshape(-1, RUNS_PER_TILE)[:n, :count])
                 run = runs.start + int((~(reached <= LARGEST_PHASE)).any(axis=0).argmax())
                 raise EngineError(
-                    f"run {run}: {settings.method} at step {self._n_steps_done + failed} diverged: the norm max |phase| "
-                    f"before wrapping is {report[0]:.6g} rad, at most {LARGEST_PHASE:.6g} is meaningful"
+                    f"run {run}: {settings.method} at step {self._n_steps_done + failed} diverged: the norm "
+                    f"max |phase| before wrapping is {report[0]:.6g} rad, at most {LARGEST_PHASE:.6g} is meaningful"
                 )
             out[runs] = advanced.reshape(n, RUNS_PER_TILE)[:, :count].T
 
@@ -204,6 +204,7 @@ class EnsembleEngine:
     ) -> None:
         engine = self._new_engine()
         for run in runs:
+            engine._restart(self._n_steps_done)
             try:
                 out[run] = engine.run(phases[run], omegas[run], couplings[run], zeta[run], psi[run], n_steps=n_steps)
             except EngineError as error:
@@ -216,13 +217,15 @@ class EnsembleEngine:
         if isinstance(knm, PreparedCoupling):
             _refuse_second_lags(alpha)
             return self._fitting(knm), ()
-        if isinstance(knm, Sequence) and all(isinstance(one, PreparedCoupling) for one in knm):
-            _refuse_second_lags(alpha)
-            if len(knm) != self._n_runs:
-                raise ValueError(f"knm must hold {self._n_runs} couplings, got {len(knm)}")
-            return None, [self._fitting(one) for one in knm]
+        if isinstance(knm, Sequence) and not isinstance(knm, str):
+            prepared = [one for one in knm if isinstance(one, PreparedCoupling)]
+            if prepared:
+                _refuse_second_lags(alpha)
+                if not len(prepared) == len(knm) == self._n_runs:
+                    raise ValueError(f"knm must hold {self._n_runs} couplings, got {len(prepared)} of {len(knm)}")
+                return None, [self._fitting(one) for one in prepared]
         n, dtype = self._n, self._settings.dtype
-        strengths = finite_array(knm, "knm")
+        strengths = finite_array(cast("ArrayLike", knm), "knm")
         lags = None if alpha is None else finite_array(alpha, "alpha")
         for name, value in (("knm", strengths), ("alpha", lags)):
             if value is not None and value.shape not in {(n, n), (self._n_runs, n, n)}:
@@ -244,18 +247,16 @@ class EnsembleEngine:
     def _pack(self, prepared: PreparedCoupling) -> BatchCoupling:
         if self._packed is None or self._packed[0] is not prepared:
             a, b = prepared.coupling
-            sine_part = pack_receivers(b) if prepared.has_lags else np.zeros((0, 0, 0), b.dtype)
+            sine_part = pack_receivers(b) if prepared.has_lags else np.zeros((0, 0, 0))
             self._packed = prepared, BatchCoupling(pack_receivers(a), sine_part, RUNS_PER_TILE)
         return self._packed[1]
 
     def _per_run(self, value: ArrayLike, name: str, *, one_row: bool) -> FloatArray:
         array = finite_array(value, name)
-        expected = f"({self._n_runs}, {self._n})"
+        expected = f"({self._n_runs}, {self._n})" + (f" or ({self._n},)" if one_row else "")
         if array.shape == (self._n_runs, self._n) or (one_row and array.shape == (self._n,)):
             return array
-        raise ValueError(
-            f"{name} must have shape {expected}{f' or ({self._n},)' if one_row else ''}, got {array.shape}"
-        )
+        raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
 
     def _drive(self, value: ArrayLike, name: str) -> FloatArray:
         array = finite_array(value, name)

@@ -66,9 +66,7 @@ class PreparedSparseCoupling:
             raise ValueError(f"row_ptr must have shape (n + 1,) with n >= 1, got {pointers.shape}")
         n, edges = pointers.size - 1, columns.size
         if pointers[0] != 0 or pointers[-1] != edges or (np.diff(pointers) < 0).any():
-            raise ValueError(
-                f"row_ptr must rise from 0 to the number of edges {edges}, got {pointers[0]} to {pointers[-1]}"
-            )
+            raise ValueError(f"row_ptr must rise from 0 to {edges} edges, got {pointers[0]} to {pointers[-1]}")
         if strengths.shape != (edges,):
             raise ValueError(f"knm_values must have shape ({edges},), got {strengths.shape}")
         if edges and not (columns.min() >= 0 and columns.max() < n):
@@ -80,9 +78,7 @@ class PreparedSparseCoupling:
         self_edges = np.flatnonzero((rows == columns) & (np.abs(strengths) > _LARGEST_DIAGONAL))
         if self_edges.size:
             worst = int(self_edges[0])
-            raise ValueError(
-                f"knm_values must not couple an oscillator to itself, got {strengths[worst]:g} at {rows[worst]}"
-            )
+            raise ValueError(f"knm_values must hold no self-coupling, got {strengths[worst]:g} at {rows[worst]}")
         if ((np.diff(columns) < 0) & (np.diff(rows) == 0)).any():
             order = np.lexsort((columns, rows))
             columns, strengths = columns[order], strengths[order]
