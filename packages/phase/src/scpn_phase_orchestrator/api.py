@@ -62,14 +62,7 @@ class OrchestratorState:
 
 
 class Orchestrator:
-    """Runs the network of a research spec without a supervisor, in one compiled call.
-
-    Examples:
-        >>> from scpn_phase_orchestrator.domainpacks import resolve_spec_path
-        >>> state = Orchestrator.from_yaml(resolve_spec_path("minimal_domain")).run(steps=10)
-        >>> state.steps
-        10
-    """
+    """Runs the network of a research spec without a supervisor, in one compiled call."""
 
     def __init__(self, spec: BindingSpec) -> None:
         """Check the spec.
@@ -154,7 +147,7 @@ def evaluate_binding_spec(
 
     Examples:
         >>> from scpn_phase_orchestrator.domainpacks import resolve_spec_path
-        >>> evaluate_binding_spec(resolve_spec_path("minimal_domain"), steps=20).steps
+        >>> evaluate_binding_spec(resolve_spec_path("power_grid"), steps=20).steps
         20
     """
     path = None if isinstance(spec, BindingSpec) else Path(spec)

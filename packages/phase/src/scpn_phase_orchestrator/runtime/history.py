@@ -18,6 +18,7 @@ FloatArray = NDArray[np.float64]
 
 REGIME_CODES: dict[str, int] = {regime.value: rank for regime, rank in REGIME_RANK.items()}
 """The number that stands for a regime in `RunHistory.regime`."""
+_FIRST_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,8 @@ class RunHistory:
 class HistoryRecorder:
     """Collects a history row by row."""
 
-    def __init__(self, spec: BindingSpec, steps: int) -> None:
-        """Make room for ``steps`` rows."""
-        n_layers = len(spec.layers)
+    def __init__(self, spec: BindingSpec) -> None:
+        """Start without a row."""
         position = {layer.index: k for k, layer in enumerate(spec.layers)}
         self._labels: dict[str, Any] = {
             "layer_names": tuple(layer.name for layer in spec.layers),
@@ -74,10 +74,10 @@ class HistoryRecorder:
         }
         self._dt = spec.sample_period_s
         self._rows = 0
-        self._layer_r = np.zeros((steps, n_layers))
-        self._scalars = np.zeros((steps, 4))
-        self._regime = np.zeros(steps, dtype=np.int64)
-        self._k_layers = np.ones((steps, n_layers))
+        self._layer_r = np.empty((_FIRST_ROWS, len(spec.layers)))
+        self._scalars = np.empty((_FIRST_ROWS, 4))
+        self._regime = np.empty(_FIRST_ROWS, dtype=np.int64)
+        self._k_layers = np.empty((_FIRST_ROWS, len(spec.layers)))
         self._actions: list[tuple[int, ControlAction]] = []
 
     def add(
@@ -94,14 +94,22 @@ class HistoryRecorder:
     ) -> None:
         """Take one step; an empty ``k_layers`` stands for 1 everywhere."""
         row = self._rows
+        if row == len(self._regime):
+            self._make_room()
         self._layer_r[row] = layer_r
         mean_zeta = zeta if isinstance(zeta, float) else float(np.mean(zeta))
         self._scalars[row] = (r_good, r_bad, mean_zeta, k_global)
         self._regime[row] = REGIME_CODES[regime]
-        if k_layers:
-            self._k_layers[row] = k_layers
+        self._k_layers[row] = k_layers or 1.0
         self._actions.extend((row, action) for action in actions)
         self._rows += 1
+
+    def _make_room(self) -> None:
+        """Double the capacity."""
+        self._layer_r, self._scalars, self._k_layers = (
+            np.concatenate((table, np.empty_like(table))) for table in (self._layer_r, self._scalars, self._k_layers)
+        )
+        self._regime = np.concatenate((self._regime, np.empty_like(self._regime)))
 
     def finish(self, final_phases: FloatArray, final_knm: FloatArray) -> RunHistory:
         """Give the history of the rows that were added."""
@@ -109,13 +117,13 @@ class HistoryRecorder:
         r_good, r_bad, zeta, k_global = self._scalars[rows].T.copy()
         return RunHistory(
             time_s=self._dt * np.arange(1, self._rows + 1, dtype=np.float64),
-            layer_r=self._layer_r[rows],
+            layer_r=self._layer_r[rows].copy(),
             r_good=r_good,
             r_bad=r_bad,
-            regime=self._regime[rows],
+            regime=self._regime[rows].copy(),
             zeta=zeta,
             k_global=k_global,
-            k_layers=self._k_layers[rows],
+            k_layers=self._k_layers[rows].copy(),
             final_phases=final_phases,
             final_knm=final_knm,
             actions=tuple(self._actions),

@@ -192,7 +192,7 @@ def simulate(
         _LOGGER.info("%s: %s", spec.name, note)
     if audit_logger is not None:
         _log_header(audit_logger, core, control_mode)
-    run = _Run(core, steps)
+    run = _Run(core)
     for _ in range(steps):
         outcome = core.step(scenario_hook)
         if audit_logger is not None:
@@ -221,10 +221,9 @@ def load_rules_beside(spec: BindingSpec, binding_spec_path: Path) -> list[Policy
 class _Run:
     """Adds up what the steps of a run gave."""
 
-    def __init__(self, core: StepCore, steps: int) -> None:
+    def __init__(self, core: StepCore) -> None:
         self._core = core
-        self._recorder = HistoryRecorder(core.spec, steps)
-        self._initial_coupling = core.coupling
+        self._recorder = HistoryRecorder(core.spec)
         self._violations = 0
         self._actions = 0
         self.decisions: list[tuple[int, ConformalDecision]] = []

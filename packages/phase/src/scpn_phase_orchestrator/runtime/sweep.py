@@ -22,7 +22,7 @@ import numpy as np
 from ripieno.files import sha256_file
 from ripieno.parallel import CellOutcome, Executor, run_cells
 from ripieno.run import RunWriter
-from scpn_phase_orchestrator._arrays import whole_number
+from scpn_phase_orchestrator._arrays import real_scalar, whole_number
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.binding.validator import validate_binding_spec
@@ -228,7 +228,8 @@ def _values(text: str) -> tuple[float, ...]:
     number = whole_number("COUNT", int(count), minimum=1)
     if number > MAX_CELLS:
         raise ValueError(f"COUNT must be at most {MAX_CELLS}, got {number}")
-    return tuple(np.linspace(float(start), float(stop), number, dtype=np.float64).tolist())
+    ends = real_scalar("START", float(start)), real_scalar("STOP", float(stop))
+    return tuple(np.linspace(*ends, number, dtype=np.float64).tolist())
 
 
 def _combinations(spec: BindingSpec, variations: Sequence[Variation], seeds: Sequence[int]) -> list[dict[str, Any]]:
