@@ -249,14 +249,15 @@ class TestControl:
 
 
 def test_a_history_longer_than_its_first_block_is_whole() -> None:
-    result = simulate(S1, steps=2500)
-    assert result.history is not None
-    assert result.history.layer_r.shape == (2500, 2)
-    assert result.history.r_good.tolist() == list(result.r_good_history)
-    assert result.history.time_s[-1] == pytest.approx(25.0)
-    last = result.history.actions[-1][0]
-    gains = result.history.k_global
-    assert gains[0] == 1.0 < gains[last + 999]
-    assert (gains[last + 1000 :] == 1.0).all()  # ten seconds after the last action
-    assert last + 1000 < 2500
-    assert (result.history.k_layers == 1.0).all()
+    result = simulate(replace(S1, control_period_s=100.0), steps=2500)
+    history = result.history
+    assert history is not None
+    assert history.layer_r.shape == (2500, 2)
+    assert history.r_good.tolist() == list(result.r_good_history)
+    assert history.time_s[-1] == pytest.approx(25.0)
+    assert [step for step, _ in history.actions] == [0]
+    # The one action of step 0 lives for ten seconds.
+    assert history.k_global[0] == 1.0
+    assert (history.k_global[1:1000] == 1.05).all()
+    assert (history.k_global[1000:] == 1.0).all()
+    assert (history.k_layers == 1.0).all()
