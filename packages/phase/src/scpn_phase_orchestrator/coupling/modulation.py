@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -96,7 +96,7 @@ class Modulation:
                 alpha = _IMPRINT.modulate_lag(alpha, memory)
         if self.constraints:
             knm = project_knm(knm, [CONSTRAINTS[name] for name in self.constraints])
-        return replace(base, knm=knm, alpha=alpha)
+        return CouplingState(knm, alpha, base.active_template, base.knm_r)
 
     def apply_mu(self, mu: FloatArray, layer_of: NDArray[np.int64]) -> FloatArray:
         """Give the effective bifurcation parameters, shape ``(n,)``."""

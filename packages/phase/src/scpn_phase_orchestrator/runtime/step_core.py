@@ -332,15 +332,15 @@ class StepCore:
             return
         self._modulated_for = (self.coupling, knobs)
         self._modulation = knobs
-        if self._imprint is not None:
-            self._modulation = replace(
-                knobs,
-                imprint=self._imprint_record(self._imprint.m_k),
+        if self._imprint is not None or self._constraints:
+            self._modulation = Modulation(
+                global_gain=knobs.global_gain,
+                layer_gains=knobs.layer_gains,
+                layer_lags=knobs.layer_lags,
+                imprint=None if self._imprint is None else self._imprint_record(self._imprint.m_k),
                 imprint_targets=self._imprint_targets,
                 constraints=self._constraints,
             )
-        elif self._constraints:
-            self._modulation = replace(knobs, constraints=self._constraints)
         self._effective = self._modulation.apply(self.coupling, self.layer_of)
         mu = self._model.mu
         self._model.prepare(self._effective, None if mu is None else self._modulation.apply_mu(mu, self.layer_of))
@@ -370,7 +370,7 @@ class StepCore:
         if step + 1 >= PAC_WINDOW:
             pac_max = float(modulation_indices(self._past[0], self._past[1], start=(step + 1) % PAC_WINDOW).max())
         subcritical = float(np.count_nonzero(amplitudes < SUBCRITICAL_AMPLITUDE)) / len(amplitudes)
-        return layer_r, layers, (float(amplitudes.mean()), pac_max, subcritical)
+        return layer_r, layers, (float(amplitudes.sum()) / len(amplitudes), pac_max, subcritical)
 
     def _observe(
         self, step: int, execution: ChannelExecution, amplitude_metrics: tuple[float, float, float] | None
@@ -396,7 +396,7 @@ class StepCore:
             pac_max=pac_max,
             subcritical_fraction=subcritical,
             boundary_violation_count=len(boundary.violations),
-            imprint_mean=0.0 if self._imprint is None else float(self._imprint.m_k.mean()),
+            imprint_mean=0.0 if self._imprint is None else float(self._imprint.m_k.sum()) / len(self.phases),
         )
         return observation, state, boundary
 
