@@ -78,7 +78,7 @@ def real_array(name: str, value: object, shape: tuple[int | None, ...]) -> Float
     Raises:
         ValueError: booleans, complex numbers, NaN, infinities, or another shape.
     """
-    if type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.carray and value.shape == shape:
+    if type(value) is np.ndarray and value.dtype is _FLOAT64 and value.flags.carray and _fits(value.shape, shape):
         if math.isfinite(np.vdot(value, value)):  # unless a value is not, or one is huge: then look at each
             return value
     elif not isinstance(value, np.ndarray) and _holds_a_bool(value):
@@ -89,14 +89,21 @@ def real_array(name: str, value: object, shape: tuple[int | None, ...]) -> Float
         raise ValueError(f"{name} must be an array of real numbers of shape {_as_text(shape)}") from error
     if array.dtype.kind not in "iuf" and array.size:
         raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if array.ndim != len(shape) or any(
-        expected is not None and length != expected for length, expected in zip(array.shape, shape, strict=True)
-    ):
+    if not _fits(array.shape, shape):
         raise ValueError(f"{name} must have shape {_as_text(shape)}, got {array.shape}")
     result = np.ascontiguousarray(array, dtype=np.float64)
     if not np.isfinite(result).all():
         raise ValueError(f"{name} must contain only finite values")
     return result if result.flags.writeable else result.copy()
+
+
+def _fits(lengths: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    if len(lengths) != len(shape):
+        return False
+    for length, expected in zip(lengths, shape, strict=True):  # a generator would cost as much as the rest
+        if expected is not None and length != expected:
+            return False
+    return True
 
 
 def _holds_a_bool(value: object) -> bool:

@@ -15,6 +15,9 @@ from scpn_phase_orchestrator._compat import TWO_PI
 
 __all__ = ["spectrum"]
 
+_ROWS_PER_PASS = 4
+_ROWS_KEPT = 16
+
 
 @njit(cache=True)
 def _linearise(
@@ -48,15 +51,49 @@ def _linearise(
 
 @njit(cache=True)
 def _carry(tangents: FloatArray, jacobian: FloatArray, out: FloatArray) -> None:
-    """Write the derivative of every tangent vector, ``J v``."""
+    """Write the derivative of every tangent vector, ``J v``.
+
+    Sixteen rows of the Jacobian at a time stay in the fastest memory while all vectors pass, four rows per pass over
+    the result. A library product would start threads of its own.
+    """
     vectors, count = tangents.shape
+    whole = count - count % _ROWS_PER_PASS
+    out[:] = 0.0
+    for first in range(0, whole, _ROWS_KEPT):
+        last = min(first + _ROWS_KEPT, whole)
+        for vector in range(vectors):
+            for j in range(first, last, _ROWS_PER_PASS):
+                part_0, part_1 = tangents[vector, j], tangents[vector, j + 1]
+                part_2, part_3 = tangents[vector, j + 2], tangents[vector, j + 3]
+                for i in range(count):
+                    out[vector, i] = (
+                        out[vector, i]
+                        + part_0 * jacobian[j, i]
+                        + part_1 * jacobian[j + 1, i]
+                        + part_2 * jacobian[j + 2, i]
+                        + part_3 * jacobian[j + 3, i]
+                    )
     for vector in range(vectors):
-        for i in range(count):
-            out[vector, i] = 0.0
-        for j in range(count):
+        for j in range(whole, count):
             part = tangents[vector, j]
             for i in range(count):
                 out[vector, i] += part * jacobian[j, i]
+
+
+@njit(cache=True)
+def _inner(first: FloatArray, second: FloatArray) -> float:
+    """Give the inner product, in four sums that the processor adds side by side."""
+    count = first.shape[0]
+    whole = count - count % 4
+    sum_0 = sum_1 = sum_2 = sum_3 = 0.0
+    for i in range(0, whole, 4):
+        sum_0 += first[i] * second[i]
+        sum_1 += first[i + 1] * second[i + 1]
+        sum_2 += first[i + 2] * second[i + 2]
+        sum_3 += first[i + 3] * second[i + 3]
+    for i in range(whole, count):
+        sum_0 += first[i] * second[i]
+    return (sum_0 + sum_1) + (sum_2 + sum_3)
 
 
 @njit(cache=True)
@@ -69,15 +106,10 @@ def _orthonormalise(tangents: FloatArray, growth: FloatArray) -> bool:
     for vector in range(vectors):
         for _ in range(2):
             for earlier in range(vector):
-                overlap = 0.0
-                for i in range(count):
-                    overlap += tangents[vector, i] * tangents[earlier, i]
+                overlap = _inner(tangents[vector], tangents[earlier])
                 for i in range(count):
                     tangents[vector, i] -= overlap * tangents[earlier, i]
-        squares = 0.0
-        for i in range(count):
-            squares += tangents[vector, i] * tangents[vector, i]
-        length = sqrt(squares)
+        length = sqrt(_inner(tangents[vector], tangents[vector]))
         if not 0.0 < length < np.inf:
             return False
         growth[vector] += log(length)
