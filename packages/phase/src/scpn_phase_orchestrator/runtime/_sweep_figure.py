@@ -62,6 +62,7 @@ def _draw_map(axis: Axes, first: Variation, second: Variation, rows: Sequence[Ma
             for y in up
         ]
     )
+    axis.grid(visible=False)
     image = axis.imshow(scores, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
     for ticks, values in ((axis.set_xticks, across), (axis.set_yticks, up)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).astype(int))

@@ -38,6 +38,8 @@ __all__ = [
     "SimulationTwinConfidenceContext",
     "TwinConfidenceSource",
     "load_rules_beside",
+    "log_header",
+    "log_step",
     "petri_net_from_protocol",
     "simulate",
 ]
@@ -191,12 +193,12 @@ def simulate(
     for note in core.notes:
         _LOGGER.info("%s: %s", spec.name, note)
     if audit_logger is not None:
-        _log_header(audit_logger, core, control_mode)
+        log_header(audit_logger, core, control_mode)
     run = _Run(core)
     for _ in range(steps):
         outcome = core.step(scenario_hook)
         if audit_logger is not None:
-            _log_step(audit_logger, core, outcome)
+            log_step(audit_logger, core, outcome)
         run.add(outcome)
         if on_step is not None:
             on_step(outcome)
@@ -280,7 +282,8 @@ class _Run:
         )
 
 
-def _log_header(logger: AuditLogger, core: StepCore, control_mode: str) -> None:
+def log_header(logger: AuditLogger, core: StepCore, control_mode: str = "supervisor_policy") -> None:
+    """Write what the steps of a core are made with; whoever steps a core by hand calls it once."""
     logger.log_header(
         n_oscillators=len(core.phases),
         dt=core.spec.sample_period_s,
@@ -295,7 +298,7 @@ def _log_header(logger: AuditLogger, core: StepCore, control_mode: str) -> None:
     )
 
 
-def _log_step(logger: AuditLogger, core: StepCore, outcome: StepOutcome) -> None:
+def log_step(logger: AuditLogger, core: StepCore, outcome: StepOutcome) -> None:
     """Write what repeating the step needs: the inputs after the hook, base matrices and what modulates them."""
     logger.log_step(
         outcome.step,
