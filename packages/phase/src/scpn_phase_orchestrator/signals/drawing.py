@@ -129,7 +129,7 @@ def _local_centre(series: PhaseSeries, shown: slice) -> NDArray[np.float64]:
     """Moving mean of the signal over one period, on which the rhythm rides."""
     values = series.signal
     if np.isnan(series.mean_frequency) or series.mean_frequency <= 0.0:
-        return np.full(values[shown].size, np.nanmean(values))
+        return np.full(values[shown].size, float(np.nanmean(values)), dtype=np.float64)
     width = max(1, round(series.sample_rate / series.mean_frequency))
     present = ~np.isnan(values)
     kernel: NDArray[np.float64] = np.ones(width)

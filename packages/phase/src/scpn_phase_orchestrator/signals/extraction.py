@@ -25,8 +25,10 @@ FloatArray = NDArray[np.float64]
 
 METHODS = ("hilbert", "wavelet", "zero-crossing", "event", "symbolic")
 """How a phase can be read."""
-FILTER_ORDER = 4
-"""Order of the Butterworth band-pass, forwards and backwards."""
+FILTER_ORDER = 2
+"""Order of the Butterworth band-pass, forwards and backwards; a steeper one rings longer at the ends."""
+EDGE_RINGS = 1.5
+"""Marked at either end, in inverse bandwidths: from there on the phase of a clean rhythm is good to 0.1 rad."""
 EVENT_SAMPLES_PER_TURN = 20
 """Samples per median interval of the fastest event train, when no rate is given."""
 FASTEST_ADVANCE = 0.75 * np.pi
@@ -173,10 +175,15 @@ def _read(signal: FloatArray, sample_rate: float, method: str, band: tuple[float
 
 
 def _read_hilbert(signal: FloatArray, sample_rate: float, band: tuple[float, float]) -> _Reading:
-    filtered = band_pass(signal, sample_rate, band, FILTER_ORDER)
-    analytic = analytic_signal(filtered)
-    # One over the bandwidth is how long the filter rings.
-    edge = max(edge_samples(FILTER_ORDER), int(np.ceil(sample_rate / (band[1] - band[0]))))
+    # One over the bandwidth is how long the filter rings. The stretch is continued by its own mirror image (odd about
+    # the end points) for three times that, so that neither the filter nor the transform sees a jump at its ends.
+    ringing = int(np.ceil(sample_rate / (band[1] - band[0])))
+    mirrored = min(signal.size - 1, 3 * ringing)
+    before = 2.0 * signal[0] - signal[mirrored:0:-1]
+    after = 2.0 * signal[-1] - signal[-2 : -mirrored - 2 : -1]
+    filtered = band_pass(np.concatenate([before, signal, after]), sample_rate, band, FILTER_ORDER)
+    analytic = analytic_signal(filtered)[mirrored : mirrored + signal.size]
+    edge = max(edge_samples(FILTER_ORDER), int(np.ceil(EDGE_RINGS * ringing)))
     return _Reading(np.unwrap(np.angle(analytic)), np.abs(analytic), edge)
 
 

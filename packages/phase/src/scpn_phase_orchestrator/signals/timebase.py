@@ -139,6 +139,7 @@ def on_uniform_axis(
         f"irregular sampling (steps {inside.min():.6g} to {inside.max():.6g} {stamps.unit}): interpolated linearly to "
         f"one sample every {period:.6g} {stamps.unit}"
     )
+    n_samples = int((distinct[-1] - distinct[0]) / period * (1.0 + 1e-12)) + 1  # no sample after the last row
     axis = distinct[0] + period * np.arange(n_samples)
     interpolated = np.column_stack([np.interp(axis, distinct, values[:, k]) for k in range(values.shape[1])])
     before = np.clip(np.searchsorted(distinct, axis, side="right") - 1, 0, steps.size - 1)

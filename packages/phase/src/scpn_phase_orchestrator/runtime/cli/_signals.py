@@ -368,7 +368,7 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
                 counts[1],
             )
         )
-    headers = ("channel", "rate", "dominant", "mean", "band", "quality", "gap", "bridged")
+    headers = ("channel", "rate", "peak", "mean", "band", "quality", "gap", "bridged")
     print_table(
         Table(
             headers,
