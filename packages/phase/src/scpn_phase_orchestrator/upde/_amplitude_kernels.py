@@ -9,6 +9,10 @@ one sine and one cosine per oscillator and four products of a matrix and a vecto
 with ``A = K cos α``, ``B = K sin α``, ``C = L cos α``, ``D = L sin α``. The matrices are stored transposed: the inner
 loop then runs over receivers, which the compiler turns into vector instructions without changing the order of any sum.
 Results are therefore the same on every processor that has the same sine and cosine.
+
+The three ``advance_*`` take the same arguments and give the state after ``dt``, the largest magnitude on the way and
+the last internal step. The magnitude is infinite after a value that is not finite; the internal step is 0 when rk45
+could not meet its tolerance. They are three functions so that only the one in use is compiled.
 """
 
 from __future__ import annotations
@@ -22,11 +26,15 @@ from numba import njit
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 
-__all__ = ["EULER", "RK4", "RK45", "SMALLEST_STEP", "advance", "amplitude_order", "largest_diagonal", "prepare"]
-
-EULER = 0
-RK4 = 1
-RK45 = 2
+__all__ = [
+    "SMALLEST_STEP",
+    "advance_euler",
+    "advance_rk4",
+    "advance_rk45",
+    "amplitude_order",
+    "largest_diagonal",
+    "prepare",
+]
 
 SMALLEST_STEP = 1e-10
 """Shortest internal step of rk45, as a share of the step asked for."""
@@ -280,7 +288,32 @@ def _wrap(state: FloatArray, count: int) -> None:
 
 
 @njit(cache=True)
-def advance(
+def _make_field(
+    omegas: FloatArray,
+    mu: FloatArray,
+    phase_cosine: FloatArray,
+    phase_sine: FloatArray,
+    amplitude_cosine: FloatArray,
+    amplitude_sine: FloatArray,
+    zeta: FloatArray,
+    psi: FloatArray,
+    epsilon: float,
+) -> _Field:
+    """Bundle what the derivative needs; ``zeta`` and ``psi`` have one entry, or one per oscillator."""
+    count = omegas.shape[0]
+    drive = np.zeros((2, count))
+    for i in range(count):
+        strength = zeta[i % zeta.shape[0]]
+        if strength != 0.0:
+            target = psi[i % psi.shape[0]]
+            drive[0, i] = strength * cos(target)
+            drive[1, i] = strength * sin(target)
+    work = np.empty((6, count))
+    return _Field(omegas, mu, phase_cosine, phase_sine, amplitude_cosine, amplitude_sine, drive, epsilon, work)
+
+
+@njit(cache=True)
+def advance_euler(
     state: FloatArray,
     omegas: FloatArray,
     mu: FloatArray,
@@ -293,43 +326,66 @@ def advance(
     epsilon: float,
     dt: float,
     substeps: int,
-    method: int,
     atol: float,
     rtol: float,
 ) -> tuple[FloatArray, float, float]:
-    """Give the state after ``dt``, the largest magnitude on the way and the last internal step.
-
-    ``zeta`` and ``psi`` have one entry, or one per oscillator. The magnitude is infinite after a value that is not
-    finite; the internal step is 0 when rk45 could not meet its tolerance.
-    """
-    count = omegas.shape[0]
-    drive = np.zeros((2, count))
-    for i in range(count):
-        strength = zeta[i % zeta.shape[0]]
-        if strength != 0.0:
-            target = psi[i % psi.shape[0]]
-            drive[0, i] = strength * cos(target)
-            drive[1, i] = strength * sin(target)
-    field = _Field(
-        omegas,
-        mu,
-        phase_cosine,
-        phase_sine,
-        amplitude_cosine,
-        amplitude_sine,
-        drive,
-        epsilon,
-        np.empty((6, count)),
-    )
+    """Advance by explicit Euler steps."""
+    field = _make_field(omegas, mu, phase_cosine, phase_sine, amplitude_cosine, amplitude_sine, zeta, psi, epsilon)
     result = state.copy()
+    largest = _euler(result, field, dt / substeps, substeps)
     step = dt / substeps
-    if method == EULER:
-        largest = _euler(result, field, step, substeps)
-    elif method == RK4:
-        largest = _rk4(result, field, step, substeps)
-    else:
-        largest, step = _dormand_prince(result, field, dt, step, atol, rtol)
-    _wrap(result, count)
+    _wrap(result, omegas.shape[0])
+    return result, largest, step
+
+
+@njit(cache=True)
+def advance_rk4(
+    state: FloatArray,
+    omegas: FloatArray,
+    mu: FloatArray,
+    phase_cosine: FloatArray,
+    phase_sine: FloatArray,
+    amplitude_cosine: FloatArray,
+    amplitude_sine: FloatArray,
+    zeta: FloatArray,
+    psi: FloatArray,
+    epsilon: float,
+    dt: float,
+    substeps: int,
+    atol: float,
+    rtol: float,
+) -> tuple[FloatArray, float, float]:
+    """Advance by classic Runge-Kutta steps."""
+    field = _make_field(omegas, mu, phase_cosine, phase_sine, amplitude_cosine, amplitude_sine, zeta, psi, epsilon)
+    result = state.copy()
+    largest = _rk4(result, field, dt / substeps, substeps)
+    step = dt / substeps
+    _wrap(result, omegas.shape[0])
+    return result, largest, step
+
+
+@njit(cache=True)
+def advance_rk45(
+    state: FloatArray,
+    omegas: FloatArray,
+    mu: FloatArray,
+    phase_cosine: FloatArray,
+    phase_sine: FloatArray,
+    amplitude_cosine: FloatArray,
+    amplitude_sine: FloatArray,
+    zeta: FloatArray,
+    psi: FloatArray,
+    epsilon: float,
+    dt: float,
+    substeps: int,
+    atol: float,
+    rtol: float,
+) -> tuple[FloatArray, float, float]:
+    """Advance by the adaptive method of Dormand and Prince."""
+    field = _make_field(omegas, mu, phase_cosine, phase_sine, amplitude_cosine, amplitude_sine, zeta, psi, epsilon)
+    result = state.copy()
+    largest, step = _dormand_prince(result, field, dt, dt / substeps, atol, rtol)
+    _wrap(result, omegas.shape[0])
     return result, largest, step
 
 

@@ -19,7 +19,7 @@ DIVERGENCE_LIMIT = 1e9
 """Largest phase advance in rad or amplitude of one step that still counts as a solution."""
 
 _DIAGONAL_TOLERANCE = 1e-15
-_METHODS = {"euler": kernels.EULER, "rk4": kernels.RK4, "rk45": kernels.RK45}
+_METHODS = {"euler": kernels.advance_euler, "rk4": kernels.advance_rk4, "rk45": kernels.advance_rk45}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ class StuartLandauEngine:
         self.atol = real_scalar("atol", atol, above=0.0)
         self.rtol = real_scalar("rtol", rtol, minimum=0.0)
         self.substeps = whole_number("substeps", substeps, minimum=1)
-        self._method = _METHODS[self.method]
+        self._advance = _METHODS[self.method]
         self._last_dt = self.dt / self.substeps
         self._step_count = 0
 
@@ -180,7 +180,7 @@ class StuartLandauEngine:
         Raises:
             EngineError: the integration diverged; the message names step and size.
         """
-        result, largest, taken = kernels.advance(
+        result, largest, taken = self._advance(
             state,
             omegas,
             mu,
@@ -193,7 +193,6 @@ class StuartLandauEngine:
             epsilon,
             self.dt,
             self.substeps,
-            self._method,
             self.atol,
             self.rtol,
         )
