@@ -109,3 +109,10 @@ def test_the_record_is_sealed_and_depends_on_the_scores() -> None:
     assert record["scores_sha256"] != other["scores_sha256"]
     with pytest.raises(ValueError, match="corpus_id must be a non-empty string"):
         detector_audit_record(audit, [1.0], [0.0], corpus_id=" ", captured_at="2024")
+
+
+def test_scores_beyond_doubles_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"event_scores\[0\] must be finite and within the range of doubles"):
+        audit_detector_scores([10**400], [0.0])
+    with pytest.raises(ValueError, match="null_scores reach the largest double"):
+        audit_detector_scores([0.0], [1.7976931348623157e308])

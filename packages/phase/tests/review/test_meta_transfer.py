@@ -79,6 +79,7 @@ def test_a_header_without_steps_is_refused(tmp_path: Path) -> None:
         ('{"features":{"R":NaN},"knobs":{"K":1}}', "JSON has no NaN"),
         ('{"features":{"R":1,"R":2},"knobs":{"K":1}}', "the key 'R' twice"),
         ('{"features":{"R":true},"knobs":{"K":1}}', r"features\['R'\] must be a finite number"),
+        ('{"features":{"R":1%s},"knobs":{"K":1}}' % ("0" * 400), r"features\['R'\] must be a finite number"),
         ("[]", "a line must be a JSON object"),
         ("{", "not JSON"),
     ],

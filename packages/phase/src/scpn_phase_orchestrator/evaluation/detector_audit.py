@@ -9,6 +9,7 @@ are dealt at random do as well.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -87,8 +88,8 @@ def _scores(values: object, name: str) -> NDArray[np.float64]:
     for index, item in enumerate(items):
         if isinstance(item, bool | np.bool_) or not isinstance(item, int | float | np.integer | np.floating):
             raise ValidationError(f"{name}[{index}] must be a number, got {item!r:.80}")
-        if not math.isfinite(item):
-            raise ValidationError(f"{name}[{index}] must be finite, got {item!r}")
+        if not abs(item) <= sys.float_info.max:
+            raise ValidationError(f"{name}[{index}] must be finite and within the range of doubles, got {item!r:.80}")
     return np.array(items, dtype=np.float64)
 
 
@@ -127,7 +128,10 @@ def alarm_threshold(null_scores: Sequence[float] | NDArray[np.float64], target_f
 
 def _threshold(scores: NDArray[np.float64], allowed: int) -> float:
     place = scores.size - 1 - allowed
-    return float(np.nextafter(np.partition(scores, place)[place], np.inf))
+    threshold = float(np.nextafter(np.partition(scores, place)[place], np.inf))
+    if not math.isfinite(threshold):
+        raise ValidationError("null_scores reach the largest double, so that no threshold lies above them")
+    return threshold
 
 
 def _permuted_detections(

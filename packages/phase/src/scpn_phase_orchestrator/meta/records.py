@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +58,9 @@ class MetaPolicyRecord:
 def _finite(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValidationError(f"{name} must be a finite number, got {value!r:.80}")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValidationError(f"{name} must be a finite number, got {number!r}")
-    return number
+    if not abs(value) <= sys.float_info.max:
+        raise ValidationError(f"{name} must be a finite number, got {value!r:.80}")
+    return float(value)
 
 
 def _finite_mapping(value: object, name: str) -> Mapping[str, float]:
@@ -151,7 +150,7 @@ def _mean_knobs(actions: Iterable[Any]) -> dict[str, float]:
         knob, value = fields.get("knob"), fields.get("value")
         if knob not in KNOBS or isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        if math.isfinite(value):
+        if abs(value) <= sys.float_info.max:
             values.setdefault(cast("str", knob), []).append(float(value))
     return {knob: sum(numbers) / len(numbers) for knob, numbers in values.items()}
 
