@@ -128,7 +128,7 @@ def alarm_threshold(null_scores: Sequence[float] | NDArray[np.float64], target_f
 
 def _threshold(scores: NDArray[np.float64], allowed: int) -> float:
     place = scores.size - 1 - allowed
-    threshold = float(np.nextafter(np.partition(scores, place)[place], np.inf))
+    threshold = math.nextafter(float(np.partition(scores, place)[place]), math.inf)
     if not math.isfinite(threshold):
         raise ValidationError("null_scores reach the largest double, so that no threshold lies above them")
     return threshold

@@ -262,8 +262,8 @@ def audit_detector(
     """Measure a detector against its false-alarm budget.
 
     SCORES_JSON is {"event_scores": [...], "null_scores": [...]}, higher meaning more alarming. The threshold lies just
-    above a null score, so that at most floor(target * n) of them alarm. The p-value comes from random relabellings, each
-    with its own threshold: p = (1 + those that detect at least as many) / (n + 1).
+    above a null score, so that at most floor(target * n) of them alarm. The p-value comes from random relabellings,
+    each with its own threshold: p = (1 + those that detect at least as many) / (n + 1).
 
     \b
     Examples:
