@@ -41,7 +41,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[An
     item = np.dtype(dtype).itemsize
     count = math.prod(shape)
     raw = np.zeros(count + _CACHE_LINE // item, dtype)
-    offset = (-raw.ctypes.data % _CACHE_LINE) // item
+    offset = (-raw.__array_interface__["data"][0] % _CACHE_LINE) // item
     return raw[offset : offset + count].reshape(shape)
 
 

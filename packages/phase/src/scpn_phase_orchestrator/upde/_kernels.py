@@ -21,6 +21,7 @@ from scpn_phase_orchestrator.upde._kernels_elementary import (
     LARGEST_PHASE,
     add_scaled,
     combine_rk4,
+    copy_into,
     error_ratio,
     largest_magnitude,
     load_drive,
@@ -55,28 +56,40 @@ _ERROR = np.array([71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 
 _STAGE_1, _STAGE_2, _STAGE_3, _STAGE_4, _STAGE_5 = _STAGES
 
 
+@njit(cache=True, error_model="numpy")
+def _begin_products(state: FloatArray, work: FloatArray) -> None:
+    sines(state, work[4], work[5])
+    copy_into(work[6], work[2])
+    copy_into(work[7], work[3])
+
+
 @register_jitable
 def _derivative(coupling: Any, state: FloatArray, work: FloatArray, out: FloatArray) -> None:
-    sine, cosine, pull_sine, pull_cosine = work[4], work[5], work[6], work[7]
-    sines(state, sine, cosine)
-    pull_sine[:] = work[2]
-    pull_cosine[:] = work[3]
-    accumulate(coupling, sine, cosine, pull_sine, pull_cosine)
-    velocity(out, work[1], sine, cosine, pull_sine, pull_cosine)
+    _begin_products(state, work)
+    accumulate(coupling, work[4], work[5], work[6], work[7])
+    velocity(out, work[1], work[4], work[5], work[6], work[7])
 
 
-@register_jitable
+@njit(cache=True, error_model="numpy")
 def _begin(
     phases: FloatArray, zeta: FloatArray, psi: FloatArray, work: FloatArray, report: FloatArray, h: float
 ) -> None:
     n = phases.shape[0]
-    work[0, :n] = phases
-    work[:4, n:] = 0.0
+    for row in range(4):
+        for i in range(n, work.shape[1]):
+            work[row, i] = 0.0
+    copy_into(work[0], phases)
     load_drive(zeta, psi, n, work[2], work[3])
     report[0], report[1], report[2] = 0.0, h, 0.0
 
 
-@register_jitable
+@njit(cache=True, error_model="numpy")
+def _begin_step(step: int, omegas: FloatArray, work: FloatArray) -> None:
+    if step == 0 or omegas.shape[0] > 1:
+        copy_into(work[1], omegas[step])
+
+
+@njit(cache=True, error_model="numpy")
 def _finish_step(state: FloatArray, report: FloatArray) -> bool:
     if not stays_below(state, LARGEST_PHASE):
         report[0] = largest_magnitude(state)
@@ -102,19 +115,17 @@ def integrate_euler(
     rtol: float,
 ) -> int:
     """``theta += h f(theta)``; ``omegas`` has one row for all steps or one per step."""
-    n = phases.shape[0]
     h = dt / n_substeps
     _begin(phases, zeta, psi, work, report, h)
     state, slope = work[0], work[8]
     for step in range(n_steps):
-        if step == 0 or omegas.shape[0] > 1:
-            work[1, :n] = omegas[step]
+        _begin_step(step, omegas, work)
         for _ in range(n_substeps):
             _derivative(coupling, state, work, slope)
             add_scaled(state, state, h, slope)
         if not _finish_step(state, report):
             return step
-    out[:] = state[:n]
+    copy_into(out, state)
     return -1
 
 
@@ -135,13 +146,11 @@ def integrate_rk4(
     rtol: float,
 ) -> int:
     """Classic fourth-order Runge-Kutta; arguments as for `integrate_euler`."""
-    n = phases.shape[0]
     h = dt / n_substeps
     _begin(phases, zeta, psi, work, report, h)
     state, stage, slopes = work[0], work[8], work[9:13]
     for step in range(n_steps):
-        if step == 0 or omegas.shape[0] > 1:
-            work[1, :n] = omegas[step]
+        _begin_step(step, omegas, work)
         for _ in range(n_substeps):
             _derivative(coupling, state, work, slopes[0])
             add_scaled(stage, state, 0.5 * h, slopes[0])
@@ -153,7 +162,7 @@ def integrate_rk4(
             combine_rk4(state, h, slopes)
         if not _finish_step(state, report):
             return step
-    out[:] = state[:n]
+    copy_into(out, state)
     return -1
 
 
@@ -193,13 +202,13 @@ def _adaptive_stretch(
         if ratio > 1.0:
             h *= max(0.2, 0.9 * ratio**-0.25)
             continue
-        state[:] = end
+        copy_into(state, end)
         if np.isnan(ratio):
             return True
         report[1] = h
         if is_last:
             return True
-        slopes[0] = slopes[6]
+        copy_into(slopes[0], slopes[6])
         remaining -= h
         h *= 5.0 if ratio == 0.0 else min(5.0, 0.9 * ratio**-0.2)
     report[2] = 1.0
@@ -226,17 +235,15 @@ def integrate_rk45(
 
     Each step tries its whole length first and keeps nothing from the step before: equal inputs give equal bits.
     """
-    n = phases.shape[0]
     h = dt / n_substeps
     _begin(phases, zeta, psi, work, report, h)
     state = work[0]
     for step in range(n_steps):
-        if step == 0 or omegas.shape[0] > 1:
-            work[1, :n] = omegas[step]
+        _begin_step(step, omegas, work)
         for _ in range(n_substeps):
             if not _adaptive_stretch(coupling, work, report, h, atol, rtol):
                 return step
         if not _finish_step(state, report):
             return step
-    out[:] = state[:n]
+    copy_into(out, state)
     return -1

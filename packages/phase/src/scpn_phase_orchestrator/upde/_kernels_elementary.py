@@ -21,6 +21,7 @@ __all__ = [
     "add_scaled",
     "are_known_inputs",
     "combine_rk4",
+    "copy_into",
     "differ",
     "error_ratio",
     "fused_multiply_add",
@@ -135,14 +136,22 @@ def load_drive(zeta: FloatArray, psi: FloatArray, n: int, drive_sine: FloatArray
     """Write ``zeta sin(psi)`` and ``zeta cos(psi)``; one value each stands for all ``n`` oscillators."""
     if zeta.shape[0] == 1 and psi.shape[0] == 1:
         sine, cosine = sine_and_cosine(psi[0])
-        drive_sine[:n] = zeta[0] * sine
-        drive_cosine[:n] = zeta[0] * cosine
+        for i in range(n):
+            drive_sine[i] = zeta[0] * sine
+            drive_cosine[i] = zeta[0] * cosine
         return
     for i in range(n):
         sine, cosine = sine_and_cosine(psi[i if psi.shape[0] > 1 else 0])
         strength = zeta[i if zeta.shape[0] > 1 else 0]
         drive_sine[i] = strength * sine
         drive_cosine[i] = strength * cosine
+
+
+@njit(cache=True, error_model="numpy")
+def copy_into(out: FloatArray, values: FloatArray) -> None:
+    """Write the values to the beginning of ``out``, which may be longer or shorter."""
+    for i in range(min(out.shape[0], values.shape[0])):
+        out[i] = values[i]
 
 
 @njit(cache=True, error_model="numpy")
@@ -181,7 +190,8 @@ def weighted_sum(
     out: FloatArray, start: FloatArray, step: float, slopes: FloatArray, weights: FloatArray, total: FloatArray
 ) -> None:
     """``out = start + step * sum_r weights[r] slopes[r]``; ``total`` is scratch."""
-    total[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] = 0.0
     for row in range(weights.shape[0]):
         weight = weights[row]
         for i in range(total.shape[0]):
@@ -202,7 +212,8 @@ def error_ratio(
     rtol: float,
 ) -> float:
     """Largest ratio of the estimated error to what the tolerances allow; NaN if any is not a number."""
-    total[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] = 0.0
     for row in range(weights.shape[0]):
         weight = weights[row]
         for i in range(total.shape[0]):

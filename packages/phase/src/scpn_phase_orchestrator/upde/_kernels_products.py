@@ -31,6 +31,8 @@ FloatArray = NDArray[np.float64]
 RowPointers = NDArray[np.int64]
 Columns = NDArray[np.int32]
 
+_ROWS_AT_ONCE = 16
+
 
 class DenseCoupling(NamedTuple):
     """Transposed matrices ``(n, padded n)``; the second is ``(0, 0)`` without lags."""
@@ -153,7 +155,7 @@ def sparse_products(
     for i in range(row_ptr.shape[0] - 1):
         p, q = pull_sine[i], pull_cosine[i]
         for k in range(int(row_ptr[i]), int(row_ptr[i + 1])):
-            j = col_indices[k]
+            j = int(col_indices[k])
             p = fused_multiply_add(a[k], sine[j], p)
             q = fused_multiply_add(a[k], cosine[j], q)
             if has_lags:
@@ -247,26 +249,30 @@ def _accumulate_compiled(coupling: Any, sine: Any, cosine: Any, pull_sine: Any, 
 
 
 @njit(cache=True, error_model="numpy")
-def split_matrices(knm: FloatArray, alpha: FloatArray, a: FloatArray, b: FloatArray) -> None:
-    """Write ``A^T`` and, when lags are given, ``B^T`` (both padded), tile by tile."""
-    n = knm.shape[0]
-    has_lags = alpha.shape[0] > 0
-    for row in range(0, n, 16):
-        for column in range(0, n, 16):
-            for i in range(row, min(row + 16, n)):
-                for j in range(column, min(column + 16, n)):
-                    if has_lags:
-                        sine, cosine = sine_and_cosine(alpha[i, j])
-                        a[j, i] = knm[i, j] * cosine
-                        b[j, i] = knm[i, j] * sine
-                    else:
-                        a[j, i] = knm[i, j]
-
-
-@njit(cache=True, error_model="numpy")
 def split_values(strengths: FloatArray, lags: FloatArray, a: FloatArray, b: FloatArray) -> None:
     """Write ``K cos(alpha)`` and ``K sin(alpha)`` of flat arrays."""
     for k in range(strengths.shape[0]):
         sine, cosine = sine_and_cosine(lags[k])
         a[k] = strengths[k] * cosine
         b[k] = strengths[k] * sine
+
+
+@njit(cache=True, error_model="numpy")
+def split_matrices(knm: FloatArray, alpha: FloatArray, a: FloatArray, b: FloatArray) -> None:
+    """Write ``A^T`` and, when lags are given, ``B^T`` (both padded), a few rows at a time."""
+    n = knm.shape[0]
+    height = min(_ROWS_AT_ONCE, n)
+    cosine_rows, sine_rows = np.empty((height, n)), np.empty((height, n))
+    for first in range(0, n, height):
+        rows = min(height, n - first)
+        if alpha.shape[0] == 0:
+            for j in range(n):
+                for i in range(rows):
+                    a[j, first + i] = knm[first + i, j]
+            continue
+        for i in range(rows):
+            split_values(knm[first + i], alpha[first + i], cosine_rows[i], sine_rows[i])
+        for j in range(n):
+            for i in range(rows):
+                a[j, first + i] = cosine_rows[i, j]
+                b[j, first + i] = sine_rows[i, j]
