@@ -70,6 +70,10 @@ def test_anchors_aliases_and_merge_keys_are_expanded_and_own_keys_win() -> None:
     assert plain(parse_yaml(text)) == yaml.safe_load(text)
 
 
+def test_a_quoted_merge_key_is_a_key() -> None:
+    assert plain(parse_yaml('{"<<": 3}')) == {"<<": 3}
+
+
 def test_every_node_knows_its_line() -> None:
     root = parse_yaml("a: 1\nb:\n  - x\n  -\n    c: 2\n")
     assert isinstance(root, Mapping)
@@ -104,8 +108,8 @@ def test_deep_nesting_is_refused_without_recursion(count: int) -> None:
 
 def test_the_deepest_accepted_nesting_is_the_same_in_both_languages() -> None:
     for parse in (parse_yaml, parse_json):
-        value = plain(parse("[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)))
-        assert json.dumps(value).count("[") == MAX_DEPTH - 1
+        value = plain(parse("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH))
+        assert json.dumps(value).count("[") == MAX_DEPTH
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,23 @@ def test_json_errors_have_lines_too(full_path: Path, tmp_path: Path) -> None:
     assert [(one.path, one.line) for one in caught.value.violations] == [("layers[1].index", line)]
 
 
+def test_bounds_that_belong_to_a_range_are_accepted_and_the_others_are_not(full_text: str) -> None:
+    text = full_text.replace("good_target: 0.9, bad_ceiling: 0.4", "good_target: 1, bad_ceiling: 0")
+    spec = parse_binding_spec(text.replace("base_strength: 0.4", "base_strength: 0"))
+    assert (spec.supervisor.good_target, spec.supervisor.bad_ceiling, spec.coupling.base_strength) == (1.0, 0.0, 0.0)
+
+
+def test_a_line_feed_after_an_identifier_is_seen(full_text: str) -> None:
+    for old, new in (("channel: P,", 'channel: "P\\n",'), ("scope: global", 'scope: "global\\n"')):
+        with pytest.raises(BindingLoadError, match=r"got '\w+\\n'"):
+            parse_binding_spec(full_text.replace(old, new))
+
+
+def test_text_has_the_limit_of_files() -> None:
+    with pytest.raises(BindingLoadError, match="the text has 10485761 characters"):
+        parse_binding_spec("#" * (MAX_BYTES + 1))
+
+
 # Files
 
 

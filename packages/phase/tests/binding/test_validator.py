@@ -17,6 +17,8 @@ from scpn_phase_orchestrator.binding import (
     HierarchyLayer,
     ObjectivePartition,
     OscillatorFamily,
+    ProtocolNetSpec,
+    ProtocolTransitionSpec,
     load_binding_spec,
     parse_binding_spec,
     validate_binding_spec,
@@ -83,6 +85,14 @@ def test_specs_made_in_code_meet_the_same_table(changes: dict[str, Any], message
 def test_a_wrong_value_does_not_hide_contradictions_but_a_wrong_type_does() -> None:
     assert len(validate_binding_spec(_spec(safety_tier="none", version="1"))) == 2
     assert len(validate_binding_spec(_spec(safety_tier=None, version="1"))) == 1
+
+
+def test_a_missing_key_of_a_part_made_in_code_is_named() -> None:
+    net = ProtocolNetSpec(["p"], {"p": 1}, {"p": "NOMINAL"}, [ProtocolTransitionSpec("t", [{"weight": 1}], [])])
+    message = (
+        "missing required key 'place' in protocol_net.transitions[].inputs[] [protocol_net.transitions[0].inputs[0]]"
+    )
+    assert validate_binding_spec(_spec(protocol_net=net)) == [message]
 
 
 def test_a_required_channel_needs_evidence() -> None:

@@ -181,7 +181,7 @@ class _Composer:
         node: Node
         if isinstance(event, yaml.ScalarEvent):
             node = Scalar(_scalar(event, line), line)
-        elif depth >= MAX_DEPTH:
+        elif depth > MAX_DEPTH:
             raise DocumentError(f"nested more than {MAX_DEPTH} levels deep", line)
         elif isinstance(event, yaml.SequenceStartEvent):
             node = self._sequence(event, line, depth)
