@@ -4,8 +4,9 @@ import errno
 import json
 import os
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pytest
 from _runs import record_fsync
@@ -13,8 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canonical import canonical_json, content_hash
-from ripieno.chain import GENESIS, MAX_LINE_BYTES, ChainBroken, ChainWriter, verify_chain, walk_chain
-from ripieno.errors import InputError, RipienoError, StorageError
+from ripieno.chain import (
+    GENESIS,
+    MAX_LINE_BYTES,
+    ChainBroken,
+    ChainWriter,
+    Entry,
+    LineFormat,
+    verify_chain,
+    walk_chain,
+)
+from ripieno.errors import InputError, IntegrityError, RipienoError, StorageError
 
 
 @pytest.fixture
@@ -320,3 +330,116 @@ def test_one_writer_at_a_time(open_chain: Path) -> None:
     first.abandon()
     ChainWriter.resume(open_chain).close()
     assert verify_chain(open_chain).entries == 6
+
+
+# Other formats of lines
+
+
+class Numbers(LineFormat):
+    """Records of one decimal number after a preamble, each a byte of length, the digits, and a checksum."""
+
+    preamble = b"NUM\n"
+    max_line_bytes = 20
+
+    def read(self, stream: BinaryIO) -> bytes:
+        length = stream.read(1)
+        return length + stream.read(length[0] + 1 if length else 0)
+
+    def encode(self, payload: Mapping[str, Any], previous: str, sequence: int, *, closing: bool) -> tuple[bytes, str]:
+        text = b"end" if closing else str(payload["n"]).encode()
+        digest = content_hash([previous, text.decode()])
+        return bytes([len(text)]) + text + digest[:1].encode(), digest
+
+    def check(self, line: bytes, previous: str | None, sequence: int) -> Entry | None:
+        if len(line) < line[0] + 2:
+            return None
+        text = line[1:-1].decode()
+        digest = content_hash([previous, text])
+        if digest[:1].encode() != line[-1:]:
+            raise IntegrityError("the checksum does not fit")
+        is_end = text == "end"
+        return Entry(sequence, {} if is_end else {"n": int(text)}, digest, closing=is_end)
+
+
+NUMBERS = Numbers()
+
+
+def write_numbers(path: Path, count: int = 3) -> ChainWriter:
+    writer = ChainWriter(path, line_format=NUMBERS)
+    for number in range(count):
+        writer.append({"n": number})
+    return writer
+
+
+def test_a_chain_of_another_format_is_written_walked_and_closed(tmp_path: Path) -> None:
+    writer = write_numbers(tmp_path / "chain")
+    assert writer.is_open
+    writer.close()
+    assert not writer.is_open
+    assert (tmp_path / "chain").read_bytes().startswith(b"NUM\n\x010")
+    report = verify_chain(tmp_path / "chain", line_format=NUMBERS)
+    assert (report.entries, report.closing, report.torn_bytes) == (4, {}, 0)
+    assert report.size == (tmp_path / "chain").stat().st_size
+
+
+def test_a_chain_of_another_format_is_continued_behind_its_last_whole_record(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "chain").abandon()
+    data = (tmp_path / "chain").read_bytes()
+    (tmp_path / "chain").write_bytes(data[:-1])
+    seen: list[int] = []
+    writer = ChainWriter.resume(
+        tmp_path / "chain", line_format=NUMBERS, visit=lambda entry: seen.append(entry.payload["n"])
+    )
+    writer.append({"n": 7})
+    writer.abandon()
+    assert seen == [0, 1]
+    assert [entry.payload["n"] for entry in walk_chain(tmp_path / "chain", line_format=NUMBERS)] == [0, 1, 7]
+
+
+@pytest.mark.parametrize("length", range(4))
+def test_a_file_that_has_not_all_of_its_preamble_is_an_empty_chain(length: int, tmp_path: Path) -> None:
+    (tmp_path / "chain").write_bytes(b"NUM\n"[:length])
+    report = verify_chain(tmp_path / "chain", line_format=NUMBERS)
+    assert (report.entries, report.size, report.torn_bytes) == (0, length, length)
+    ChainWriter.resume(tmp_path / "chain", line_format=NUMBERS).abandon()
+    assert (tmp_path / "chain").read_bytes() == b"NUM\n"
+
+
+def test_a_new_chain_begins_with_the_preamble(tmp_path: Path) -> None:
+    ChainWriter(tmp_path / "chain", line_format=NUMBERS).abandon()
+    assert (tmp_path / "chain").read_bytes() == b"NUM\n"
+
+
+def test_another_preamble_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "chain").write_bytes(b"NUX\n")
+    with pytest.raises(ChainBroken, match=r"line 1 \(bytes 0 to 4\): the file does not begin with"):
+        verify_chain(tmp_path / "chain", line_format=NUMBERS)
+
+
+def test_a_changed_record_of_another_format_is_named(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "chain").close()
+    data = bytearray((tmp_path / "chain").read_bytes())
+    data[4 + 3 + 1] = ord("9")
+    (tmp_path / "chain").write_bytes(bytes(data))
+    with pytest.raises(ChainBroken, match=r"line 2 \(bytes 7 to 10\): the checksum"):
+        verify_chain(tmp_path / "chain", line_format=NUMBERS)
+
+
+def test_a_format_says_how_long_a_record_may_be(tmp_path: Path) -> None:
+    writer = write_numbers(tmp_path / "chain")
+    with pytest.raises(InputError, match="at most 20 bytes"):
+        writer.append({"n": 10**30})
+    writer.append({"n": 3})
+    writer.close()
+    assert verify_chain(tmp_path / "chain", line_format=NUMBERS).entries == 5
+
+
+def test_a_preamble_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(StorageError, match="No space"):
+        ChainWriter(tmp_path / "chain", line_format=NUMBERS)
+    monkeypatch.undo()
+    ChainWriter.resume(tmp_path / "chain", line_format=NUMBERS).close()

@@ -208,10 +208,14 @@ class ChainWriter:
             StorageError: the file system refused what a file of the format begins with.
         """
         self._begin(path, fsync, os.O_CREAT | os.O_EXCL, line_format)
-        sync_directory(self.path.parent)
         # Replaced as one object, so that an interrupt sees the state before a line or after it.
         self._end = _End(sequence=0, head=genesis, offset=0)
-        self._write_preamble()
+        try:
+            sync_directory(self.path.parent)
+            self._write_preamble()
+        except BaseException:
+            self.abandon()
+            raise
 
     @classmethod
     def resume(

@@ -12,7 +12,7 @@ from audit_runs import drive, judged, lines_of, rechain, records_of, replayed
 
 from ripieno.verify import VerifyStatus
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
-from scpn_phase_orchestrator.binding.types import AmplitudeSpec, BindingSpec, GeometrySpec, ImprintSpec
+from scpn_phase_orchestrator.binding.types import AmplitudeSpec, BindingSpec, ChannelSpec, GeometrySpec, ImprintSpec
 from scpn_phase_orchestrator.coupling.knm import CouplingBuilder
 from scpn_phase_orchestrator.coupling.modulation import Modulation
 from scpn_phase_orchestrator.exceptions import AuditError
@@ -226,8 +226,6 @@ def test_a_part_of_a_loaded_log_is_executed_with_the_matrices_before_it(closed_l
 def test_channels_that_hold_back_a_layer_do_not_disturb_the_replay(s1_path: Path, tmp_path: Path) -> None:
     spec = load_binding_spec(s1_path)
     spec.drivers.informational["confidence_weight"] = 0.5
-    from scpn_phase_orchestrator.binding.types import ChannelSpec
-
     spec.channels = {"I": ChannelSpec(role="uncertain confidence")}
     replay = simulated(spec, tmp_path / "log")
     assert "channel_runtime" in replay.load()[1]
