@@ -45,6 +45,7 @@ __all__ = [
     "StreamChecker",
     "iter_event_stream",
     "read_event_stream",
+    "scan_event_stream",
     "stream_integrity",
     "tail_event_stream",
     "verify_event_stream_integrity",
@@ -391,7 +392,7 @@ def read_event_stream(path: Path | str) -> list[AuditStreamEvent]:
         ValueError: no stream, a cut or malformed frame, or an event that does not hold in itself; names the event.
         OSError: it cannot be read.
     """
-    return list(_events(path))
+    return list(scan_event_stream(path))
 
 
 def iter_event_stream(
@@ -425,7 +426,8 @@ def tail_event_stream(
     return list(islice(iter_event_stream(path, from_start=from_start, poll_interval_s=poll_interval_s), max_events))
 
 
-def _events(path: Path | str) -> Iterator[AuditStreamEvent]:
+def scan_event_stream(path: Path | str) -> Iterator[AuditStreamEvent]:
+    """Give the events of a stream one by one, as `read_event_stream` does together."""
     with open_regular(path) as raw, io.BufferedReader(raw, 2**17) as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise ValueError(f"{path} is not an SPO audit event stream")

@@ -110,7 +110,7 @@ def watch(stream: Path, stream_format: str, from_start: bool, max_events: int | 
     Example:
       spo watch run.spoa --from-start
     """
-    from scpn_phase_orchestrator.runtime.audit_stream import StreamChecker, iter_event_stream, read_event_stream
+    from scpn_phase_orchestrator.runtime.audit_stream import StreamChecker, iter_event_stream, scan_event_stream
 
     if not (math.isfinite(poll_interval) and poll_interval > 0):
         raise click.UsageError(f"--poll-interval must be > 0, got {poll_interval:g}")
@@ -118,7 +118,7 @@ def watch(stream: Path, stream_format: str, from_start: bool, max_events: int | 
     problem = ""
     try:
         if from_start and max_events is None:
-            events = iter(read_event_stream(stream))
+            events = scan_event_stream(stream)
         else:
             followed = iter_event_stream(stream, from_start=from_start, poll_interval_s=poll_interval)
             events = islice(followed, max_events)
