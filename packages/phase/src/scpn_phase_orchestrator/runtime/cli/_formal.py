@@ -122,7 +122,7 @@ def formal_export(
 
     \b
     Examples:
-      spo formal-export pump_station --export protocol-tla -o spo_petri.tla
+      spo formal-export agent_coordination --export protocol-tla -o spo_petri.tla
       spo formal-export power_grid --export policy-smt | z3 -in
       spo formal-export power_grid --export package --include-checker-readiness -o package.json
     """
