@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scpn_phase_orchestrator.actuation.knobs import KnobLedger
+from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding import load_binding_spec
 from scpn_phase_orchestrator.binding.types import ActuatorMapping
 from scpn_phase_orchestrator.exceptions import PolicyError
@@ -104,6 +105,32 @@ def test_what_was_set_for_a_bad_layer_is_renewed_before_it_expires(s1_path):
             for action in supervisor.decide(CALM, knobs, step=step):
                 knobs.apply(action, step)
         assert step < 100 or knobs.value("K", "layer_1") < 0.5
+
+
+def test_an_offset_that_a_rule_set_ends_when_the_rule_said(s1_path):
+    supervisor, knobs = setup(s1_path, K_BAD, LAG_BAD)
+    knobs.apply(ControlAction("alpha", "layer_1", 0.3, 1.0, "a rule"), 0)
+    for step in range(1, 200):
+        knobs.begin_step()
+        supervisor.observe(np.array([0.97, 0.5]))
+        for action in supervisor.decide(CALM, knobs, step=step):
+            knobs.apply(action, step)
+        assert (knobs.value("alpha", "layer_1") == 0.3) == (step < 100)
+
+
+def test_a_disputed_common_lever_rests_instead_of_swinging(s1_path):
+    supervisor, knobs = setup(s1_path, K_ALL)
+    assert decide(supervisor, knobs, good=0.55, bad=0.83) == []
+
+
+def test_memory_covers_a_beat_of_the_bad_layer(s1_path):
+    spec = load_binding_spec(s1_path)
+    layers = [spec.layers[0], replace(spec.layers[1], omegas=[3.0, 1.0])]
+    spec = replace(spec, layers=layers, actuators=[K_BAD])
+    window = ObjectiveSupervisor(spec, RegimeManager()).window
+    for r in [1.0] * 314 + [0.0] * 314:  # a beat of 3.14 s
+        window.update(np.array([r, r]))
+    assert window.mean_r[1] == pytest.approx(1 / np.e, rel=0.02)
 
 
 def test_what_was_raised_for_a_good_layer_is_given_back(s1_path):

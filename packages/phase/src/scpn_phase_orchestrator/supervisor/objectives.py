@@ -44,10 +44,12 @@ GAIN_FLOOR = 0.01
 """K gains change by factors, so that a gain of 0 could never be raised again: the supervisor stops here."""
 HOLD_PERIODS = 20
 """Time to live of an action, in control periods."""
-DEFAULT_WINDOW_PERIODS = 10
-"""Memory of the layer means, in control periods, unless the spec sets ``window_s``."""
+WINDOW_PERIODS = (10.0, 100.0)
+"""Least and greatest memory of the layer means, in control periods, unless the spec sets ``window_s``."""
 NEAR_CEILING = 0.7
 """Share of the ceiling from which a bad layer without a lever of its own stops global increases."""
+DISPUTED_BAND = 0.1
+"""Net demand below which a common lever stays where it is while layers ask it for opposite things."""
 DEGRADED_CAP = 0.55
 """Coherence that the regime manager sees at most while a bad layer is locked or a good one has come apart."""
 
@@ -148,9 +150,9 @@ class ObjectiveSupervisor:
             for k in self._levers
         }
         self._raised_for_good = [knob for knob in ("K", "zeta") if (knob, "global") in actuated]
-        self._held = sorted(actuated)
+        self._held: set[tuple[str, str]] = set()  # what this supervisor has moved itself; rules keep their own times
         self._period_s = spec.control_period_s
-        window_s = self._settings.window_s or DEFAULT_WINDOW_PERIODS * spec.control_period_s
+        window_s = self._settings.window_s or _default_window_s(spec)
         sizes = [max(1, len(layer.oscillator_ids)) for layer in spec.layers]
         self.window = CoherenceWindow(sizes, window_s / spec.sample_period_s)
 
@@ -211,12 +213,11 @@ class ObjectiveSupervisor:
         actions = [ControlAction(lever.knob, lever.scope, value, ttl_s, reason) for lever, value, reason in moves]
         moved = {(lever.knob, lever.scope) for lever, _, _ in moves}
         actions.extend(
-            ControlAction(knob, scope, knobs.value(knob, scope) if knob == "Psi" else 0.0, ttl_s, "hold what was set")
-            for knob, scope in self._held
-            if (knob, scope) not in moved
-            and knobs.is_offset(knob, scope)
-            and knobs.ttl_left_s(knob, scope) < 3.0 * self._period_s
+            ControlAction(knob, scope, 0.0, ttl_s, "hold what was set")
+            for knob, scope in sorted(self._held - moved)
+            if knobs.is_offset(knob, scope) and knobs.ttl_left_s(knob, scope) < 3.0 * self._period_s
         )
+        self._held |= moved
         return actions
 
     def _proposal_of_net(self, adapter: PetriNetAdapter, context: Mapping[str, float], step: int) -> Regime:
@@ -279,6 +280,9 @@ class ObjectiveSupervisor:
         moves: list[tuple[_Lever, float, str]] = []
         for knob, demand in demands.items():
             is_up = demand.amount > 0.0
+            is_disputed = bool(demand.reasons_up and demand.reasons_down)
+            if is_disputed and abs(demand.amount) < DISPUTED_BAND:
+                continue
             if demand.amount == 0.0 or (is_up and self._is_a_bad_layer_exposed()):
                 continue
             lever = _Lever(knob, "global", 1 if is_up else -1, _GLOBAL_VERBS[knob][0 if is_up else 1])
@@ -291,6 +295,17 @@ class ObjectiveSupervisor:
         near = NEAR_CEILING * self._settings.bad_ceiling
         lock = self.window.lock
         return any(not self._levers[k] and lock[k] > near for k in self._bad)
+
+
+def _default_window_s(spec: BindingSpec) -> float:
+    """Give a memory that covers one beat of every bad layer, so that R of free oscillators is seen to rise and fall."""
+    beats: list[float] = []
+    for layer in spec.layers:
+        if layer.index in spec.objectives.bad_layers and layer.omegas:
+            gaps = np.diff(np.sort(layer.omegas))
+            beats.extend(2.0 * np.pi / gap for gap in gaps[gaps > 0.0])
+    least, greatest = (periods * spec.control_period_s for periods in WINDOW_PERIODS)
+    return float(min(max(least, *beats), greatest)) if beats else least
 
 
 def _own_levers(scope: str, is_bad: bool, actuated: set[tuple[str, str]]) -> list[_Lever]:
