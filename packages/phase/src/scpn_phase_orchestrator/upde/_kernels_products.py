@@ -58,8 +58,66 @@ class UniformCoupling(NamedTuple):
     sine_part: float
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
-def dense_products(
+# Several senders a pass (eight, or four with lags, as measured): the sums of a receiver are then read and written once
+# for that many rows, and the compiler, which vectorises over receivers, keeps the sines and cosines in registers.
+
+
+@njit(cache=True, error_model="numpy")
+def _plain_products(
+    a: FloatArray,
+    sine: FloatArray,
+    cosine: FloatArray,
+    pull_sine: FloatArray,
+    pull_cosine: FloatArray,
+    first: int,
+    last: int,
+) -> None:
+    n = a.shape[0]
+    j = 0
+    while j + 8 <= n:
+        s0, s1, s2, s3, s4, s5, s6, s7 = (
+            sine[j],
+            sine[j + 1],
+            sine[j + 2],
+            sine[j + 3],
+            sine[j + 4],
+            sine[j + 5],
+            sine[j + 6],
+            sine[j + 7],
+        )
+        c0, c1, c2, c3, c4, c5, c6, c7 = (
+            cosine[j],
+            cosine[j + 1],
+            cosine[j + 2],
+            cosine[j + 3],
+            cosine[j + 4],
+            cosine[j + 5],
+            cosine[j + 6],
+            cosine[j + 7],
+        )
+        a0, a1, a2, a3, a4, a5, a6, a7 = a[j], a[j + 1], a[j + 2], a[j + 3], a[j + 4], a[j + 5], a[j + 6], a[j + 7]
+        for i in range(first, last):
+            p, q = pull_sine[i], pull_cosine[i]
+            p, q = fused_multiply_add(a0[i], s0, p), fused_multiply_add(a0[i], c0, q)
+            p, q = fused_multiply_add(a1[i], s1, p), fused_multiply_add(a1[i], c1, q)
+            p, q = fused_multiply_add(a2[i], s2, p), fused_multiply_add(a2[i], c2, q)
+            p, q = fused_multiply_add(a3[i], s3, p), fused_multiply_add(a3[i], c3, q)
+            p, q = fused_multiply_add(a4[i], s4, p), fused_multiply_add(a4[i], c4, q)
+            p, q = fused_multiply_add(a5[i], s5, p), fused_multiply_add(a5[i], c5, q)
+            p, q = fused_multiply_add(a6[i], s6, p), fused_multiply_add(a6[i], c6, q)
+            p, q = fused_multiply_add(a7[i], s7, p), fused_multiply_add(a7[i], c7, q)
+            pull_sine[i], pull_cosine[i] = p, q
+        j += 8
+    while j < n:
+        s0, c0, a0 = sine[j], cosine[j], a[j]
+        for i in range(first, last):
+            pull_sine[i] = fused_multiply_add(a0[i], s0, pull_sine[i])
+            pull_cosine[i] = fused_multiply_add(a0[i], c0, pull_cosine[i])
+        j += 1
+
+
+@njit(cache=True, error_model="numpy")
+def _lagged_products(
     a: FloatArray,
     b: FloatArray,
     sine: FloatArray,
@@ -69,51 +127,8 @@ def dense_products(
     first: int,
     last: int,
 ) -> None:
-    """Add the products for the receivers ``first`` to ``last - 1``."""
     n = a.shape[0]
     j = 0
-    if b.shape[0] == 0:
-        while j + 8 <= n:
-            s0, s1, s2, s3, s4, s5, s6, s7 = (
-                sine[j],
-                sine[j + 1],
-                sine[j + 2],
-                sine[j + 3],
-                sine[j + 4],
-                sine[j + 5],
-                sine[j + 6],
-                sine[j + 7],
-            )
-            c0, c1, c2, c3, c4, c5, c6, c7 = (
-                cosine[j],
-                cosine[j + 1],
-                cosine[j + 2],
-                cosine[j + 3],
-                cosine[j + 4],
-                cosine[j + 5],
-                cosine[j + 6],
-                cosine[j + 7],
-            )
-            a0, a1, a2, a3, a4, a5, a6, a7 = a[j], a[j + 1], a[j + 2], a[j + 3], a[j + 4], a[j + 5], a[j + 6], a[j + 7]
-            for i in range(first, last):
-                p, q = pull_sine[i], pull_cosine[i]
-                p, q = fused_multiply_add(a0[i], s0, p), fused_multiply_add(a0[i], c0, q)
-                p, q = fused_multiply_add(a1[i], s1, p), fused_multiply_add(a1[i], c1, q)
-                p, q = fused_multiply_add(a2[i], s2, p), fused_multiply_add(a2[i], c2, q)
-                p, q = fused_multiply_add(a3[i], s3, p), fused_multiply_add(a3[i], c3, q)
-                p, q = fused_multiply_add(a4[i], s4, p), fused_multiply_add(a4[i], c4, q)
-                p, q = fused_multiply_add(a5[i], s5, p), fused_multiply_add(a5[i], c5, q)
-                p, q = fused_multiply_add(a6[i], s6, p), fused_multiply_add(a6[i], c6, q)
-                p, q = fused_multiply_add(a7[i], s7, p), fused_multiply_add(a7[i], c7, q)
-                pull_sine[i], pull_cosine[i] = p, q
-            j += 8
-        while j < n:
-            s0, c0, a0 = sine[j], cosine[j], a[j]
-            for i in range(first, last):
-                pull_sine[i] = fused_multiply_add(a0[i], s0, pull_sine[i])
-                pull_cosine[i] = fused_multiply_add(a0[i], c0, pull_cosine[i])
-            j += 1
-        return
     while j + 4 <= n:
         s0, s1, s2, s3 = sine[j], sine[j + 1], sine[j + 2], sine[j + 3]
         c0, c1, c2, c3 = cosine[j], cosine[j + 1], cosine[j + 2], cosine[j + 3]
@@ -137,6 +152,24 @@ def dense_products(
             p, q = fused_multiply_add(a0[i], s0, pull_sine[i]), fused_multiply_add(a0[i], c0, pull_cosine[i])
             pull_sine[i], pull_cosine[i] = fused_multiply_add(-b0[i], c0, p), fused_multiply_add(b0[i], s0, q)
         j += 1
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def dense_products(
+    a: FloatArray,
+    b: FloatArray,
+    sine: FloatArray,
+    cosine: FloatArray,
+    pull_sine: FloatArray,
+    pull_cosine: FloatArray,
+    first: int,
+    last: int,
+) -> None:
+    """Add the products for the receivers ``first`` to ``last - 1``."""
+    if b.shape[0] == 0:
+        _plain_products(a, sine, cosine, pull_sine, pull_cosine, first, last)
+    else:
+        _lagged_products(a, b, sine, cosine, pull_sine, pull_cosine, first, last)
 
 
 @njit(cache=True, error_model="numpy")
