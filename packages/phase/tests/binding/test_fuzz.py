@@ -77,7 +77,7 @@ def _use(spec: BindingSpec) -> None:
     assert parse_binding_spec(json.dumps(binding_document(spec)), is_json=True) == spec
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(_texts())
 def test_mutated_text_gives_a_spec_or_a_binding_error(text: str) -> None:
     try:
@@ -87,7 +87,7 @@ def test_mutated_text_gives_a_spec_or_a_binding_error(text: str) -> None:
     _use(spec)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_mutated_bytes_give_a_spec_or_a_binding_error(tmp_path: Path, data: st.DataObject) -> None:
     raw = bytearray(TEXT.encode())

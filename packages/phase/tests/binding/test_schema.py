@@ -81,13 +81,13 @@ def _loader_accepts(document: Any) -> bool:
     return True
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(_documents())
 def test_loader_and_json_schema_accept_and_refuse_the_same_documents(document: Any) -> None:
     assert _loader_accepts(document) == SCHEMA.is_valid(document)
 
 
-@pytest.mark.parametrize("value", [None, True, -1, 0.5, "word", [], {}, [1], {"place": "a"}], ids=str)
+@pytest.mark.parametrize("value", [None, True, -1, 0.5, "word", {}], ids=str)
 def test_one_wrong_value_anywhere_is_judged_alike(value: Any) -> None:
     for path in _places(FULL)[1:]:
         document, holder = _copy_with_holder(path)
