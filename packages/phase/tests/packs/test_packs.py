@@ -1,6 +1,7 @@
 """Every domain pack is valid, runs, records, replays, and is helped by its supervisor."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from scpn_phase_orchestrator.binding import (
 from scpn_phase_orchestrator.domainpacks import pack_names, packs_root, resolve_spec_path
 from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.replay import ReplayEngine
-from scpn_phase_orchestrator.runtime.simulation import simulate
+from scpn_phase_orchestrator.runtime.simulation import SimulationResult, simulate
 from scpn_phase_orchestrator.supervisor.policy_rules import load_policy_rules
 
 STEPS = 1_000
@@ -97,22 +98,37 @@ def test_audited_run_replays_bit_for_bit(name, tmp_path: Path):
     assert verify(engine, entries, atol=0.0) == (True, STEPS - 1)
 
 
-@every_pack
-def test_supervision_ends_better_than_open_loop(name):
+@cache
+def runs(name: str, *, supervised: bool) -> list[SimulationResult]:
     path = resolve_spec_path(name)
     spec = load_binding_spec(path)
-    for seed in SEEDS:
-        opened, supervised = (
-            simulate(spec, steps=STEPS, seed=seed, policy_enabled=enabled, binding_spec_path=path)
-            for enabled in (False, True)
-        )
+    return [simulate(spec, steps=STEPS, seed=seed, policy_enabled=supervised, binding_spec_path=path) for seed in SEEDS]
+
+
+@every_pack
+def test_supervision_ends_better_than_open_loop(name):
+    spec = load_binding_spec(resolve_spec_path(name))
+    for opened, supervised in zip(runs(name, supervised=False), runs(name, supervised=True), strict=True):
         assert opened.verdict is not None
         assert supervised.verdict is not None
         if name in KNOBS_CANNOT_HELP:
             assert opened.verdict.outcome == supervised.verdict.outcome == KNOBS_CANNOT_HELP[name]
         elif spec.objectives.bad_layers:
-            assert supervised.verdict.better_than(opened.verdict), (seed, opened.verdict, supervised.verdict)
+            assert supervised.verdict.better_than(opened.verdict), (opened.verdict, supervised.verdict)
         else:
-            assert not opened.verdict.better_than(supervised.verdict), (seed, opened.verdict, supervised.verdict)
+            assert not opened.verdict.better_than(supervised.verdict), (opened.verdict, supervised.verdict)
         is_locked = any(not finding.holds for finding in supervised.verdict.layers if not finding.is_good)
-        assert not (is_locked and supervised.final_regime == "nominal"), (seed, supervised.verdict)
+        assert not (is_locked and supervised.final_regime == "nominal"), supervised.verdict
+
+
+@every_pack
+def test_the_table_of_the_readme_is_what_runs_give(name):
+    text = (packs_root() / name / "README.md").read_text(encoding="utf-8")
+    for side, supervised in ((1, False), (2, True)):
+        verdicts = [result.verdict for result in runs(name, supervised=supervised)]
+        for k, layer in enumerate(verdicts[0].layers):
+            (row,) = re.findall(rf"^\| `{layer.name}`: .*$", text, re.MULTILINE)
+            written = [float(value) for value in row.strip("| ").split(" | ")[side].split()]
+            measured = [v.layers[k].mean_r if layer.is_good else v.layers[k].lock for v in verdicts]
+            # Other processors round differently, and a long run amplifies that.
+            assert written == pytest.approx(measured, abs=0.05)
