@@ -25,8 +25,8 @@ FloatArray = NDArray[np.float64]
 
 METHODS = ("hilbert", "wavelet", "zero-crossing", "event", "symbolic")
 """How a phase can be read."""
-FILTER_ORDER = 2
-"""Order of the Butterworth band-pass, forwards and backwards; a steeper one rings longer at the ends."""
+FILTER_ORDER = 3
+"""Order of the Butterworth band-pass, forwards and backwards: steeper rings longer, flatter lets harmonics through."""
 EDGE_RINGS = 1.5
 """Marked at either end, in inverse bandwidths: from there on the phase of a clean rhythm is good to 0.1 rad."""
 EVENT_SAMPLES_PER_TURN = 20
