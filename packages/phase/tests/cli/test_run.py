@@ -167,7 +167,7 @@ class TestRefusals:
 
     def test_an_unknown_pack_names_its_neighbour(self) -> None:
         result = spo("run", "power_gird")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "power_grid" in result.stderr
         assert "Traceback" not in result.output
 

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import click
 
-from scpn_phase_orchestrator.binding.loader import load_binding_spec
 from scpn_phase_orchestrator.binding.types import BindingSpec
-from scpn_phase_orchestrator.binding.validator import validate_binding_spec
 from scpn_phase_orchestrator.domainpacks import packs_root, resolve_spec_path
+from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
+from scpn_phase_orchestrator.runtime.cli._specs import load_valid_spec
 
 __all__ = ["OpenedSpec", "open_spec", "refuse"]
 
@@ -32,18 +32,20 @@ class OpenedSpec:
 
 
 def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
-    """Open a spec by pack name, folder or file; every fault ends the command with exit code 1.
+    """Open a spec by pack name, folder or file.
+
+    A name that leads nowhere ends the command with exit code 2, a fault of the spec or its tier with 1.
 
     Args:
         name: what the user typed.
         acknowledged_tier: the tier that the user knows the spec to have and wants simulated all the same. The packs
             of this package need no such word: they are known to be nothing but simulations.
     """
-    path = resolve_spec_path(name)
-    spec = load_binding_spec(path)
-    problems = validate_binding_spec(spec)
-    if problems:
-        refuse(*problems)
+    try:
+        path = resolve_spec_path(name)
+    except BindingError as error:
+        raise click.BadParameter(one_line(str(error)), param_hint="'SPEC'") from error
+    spec = load_valid_spec(path)
     if acknowledged_tier is not None and acknowledged_tier != spec.safety_tier:
         raise click.ClickException(
             f"--acknowledge-tier says {acknowledged_tier!r}, but the spec has safety_tier={spec.safety_tier!r}"
