@@ -124,7 +124,7 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
     series, refused = extract_phase_series(table, method=method)
     phases = np.column_stack([np.where(s.usable & (s.quality > 0.0), s.unwrapped, np.nan) for s in series])
     notes = [*table.notes, *(finding.text for finding in refused)]
-    notes += [f"channel '{s.name}': {f.text}" for s in series for f in s.findings]
+    notes += [f"channel '{s.name}': {f.text}" for s in series for f in s.findings if f.kind != "edge"]
     period = table.sample_period_s * table.sample_rate / series[0].sample_rate
     return PhaseMatrix(tuple(s.name for s in series), phases, period, "signals", tuple(notes))
 
