@@ -61,11 +61,20 @@ def draw_phase_series(series: Sequence[PhaseSeries]) -> Figure:
     drawn = list(series[:MAX_DRAWN])
     with mpl.rc_context(FIGURE_STYLE):
         figure = Figure(figsize=(9.0, 5.2 * len(drawn)))
-        parts = figure.subfigures(len(drawn), 1, squeeze=False)[:, 0]
-        for part, channel in zip(parts, drawn, strict=True):
-            axes = part.subplots(3, 1, height_ratios=[3, 2, 2])
-            _draw_channel(axes, channel)
+        axes = figure.subplots(3 * len(drawn), 1, height_ratios=[3, 2, 2] * len(drawn), squeeze=False)[:, 0]
+        for number, channel in enumerate(drawn):
+            _draw_channel(list(axes[3 * number : 3 * number + 3]), channel)
+        _freeze_layout(figure)
     return figure
+
+
+def _freeze_layout(figure: Figure) -> None:
+    """Lay out once and round: the solver's last digits differ between calls, and the names of clip paths hang on them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(float(value), 6) for value in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def _window(series: PhaseSeries) -> slice:
