@@ -69,7 +69,7 @@ def draw_phase_series(series: Sequence[PhaseSeries]) -> Figure:
 
 
 def _freeze_layout(figure: Figure) -> None:
-    """Lay out once and round: the solver's last digits differ between calls, and the names of clip paths hang on them."""
+    """Lay out once and round: the solver differs in its last digits, which the names of clip paths depend on."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
