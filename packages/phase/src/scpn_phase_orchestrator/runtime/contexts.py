@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,9 @@ from scpn_phase_orchestrator._arrays import FloatArray, real_scalar
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.coupling.geometry_constraints import validate_knm
 from scpn_phase_orchestrator.coupling.knm import CouplingState
-from scpn_phase_orchestrator.monitor.twin_confidence import TwinConfidenceScore
+
+if TYPE_CHECKING:
+    from scpn_phase_orchestrator.monitor.twin_confidence import TwinConfidenceScore
 
 __all__ = [
     "ScenarioCallback",
@@ -85,7 +88,7 @@ class SimulationTwinConfidenceContext:
 
 
 ScenarioCallback = Callable[[SimulationScenarioContext], None]
-TwinConfidenceSource = Callable[[SimulationTwinConfidenceContext], TwinConfidenceScore]
+TwinConfidenceSource = Callable[[SimulationTwinConfidenceContext], "TwinConfidenceScore"]
 
 
 def check_scenario(context: SimulationScenarioContext, n: int) -> None:

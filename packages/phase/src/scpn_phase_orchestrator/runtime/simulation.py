@@ -14,7 +14,6 @@ from scpn_phase_orchestrator._arrays import FloatArray, whole_number
 from scpn_phase_orchestrator.binding.resolved import resolved_binding_config
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.exceptions import AuditError, PolicyError
-from scpn_phase_orchestrator.monitor.twin_conformal_gate import ConformalDecision, TwinConformalGate
 from scpn_phase_orchestrator.runtime.contexts import (
     ScenarioCallback,
     SimulationScenarioContext,
@@ -29,6 +28,7 @@ from scpn_phase_orchestrator.supervisor.verdict import Verdict, judge
 from scpn_phase_orchestrator.upde.engine import ACTIVE_BACKEND
 
 if TYPE_CHECKING:
+    from scpn_phase_orchestrator.monitor.twin_conformal_gate import ConformalDecision, TwinConformalGate
     from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger, AuditStreamIntegrityResult
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,6 @@ from scpn_phase_orchestrator.coupling.modulation import Modulation
 from scpn_phase_orchestrator.imprint.state import ImprintState
 from scpn_phase_orchestrator.imprint.update import ImprintModel
 from scpn_phase_orchestrator.monitor.boundaries import BoundaryObserver, BoundaryState
-from scpn_phase_orchestrator.monitor.twin_confidence import TwinConfidenceScore
-from scpn_phase_orchestrator.monitor.twin_conformal_gate import (
-    ConformalDecision,
-    TwinConformalGate,
-    confidence_nonconformity,
-)
 from scpn_phase_orchestrator.runtime import _model
 from scpn_phase_orchestrator.runtime._decider import Decider
 from scpn_phase_orchestrator.runtime.contexts import (
@@ -46,6 +40,9 @@ from scpn_phase_orchestrator.upde.order_params import (
     objective_order_parameter,
 )
 from scpn_phase_orchestrator.upde.pac import modulation_indices
+
+if TYPE_CHECKING:
+    from scpn_phase_orchestrator.monitor.twin_conformal_gate import ConformalDecision, TwinConformalGate
 
 __all__ = ["StepCore", "StepOutcome"]
 
@@ -424,8 +421,7 @@ class StepCore:
                 proposed_action_count=len(proposed),
                 layer_order_parameters=tuple(layer.R for layer in execution.layers),
             )
-            score = _confidence_score(self._source(context))
-            decision = self._gate.update(confidence_nonconformity(score), regime=context.regime)
+            decision = self._gate.update(_nonconformity(self._source(context)), regime=context.regime)
             if not decision.admitted:
                 return (), decision
         return tuple(self.knobs.apply(action, step) for action in proposed), decision
@@ -437,10 +433,14 @@ class StepCore:
             self._imprint = self._imprint_model.update(self._imprint, exposure, self.spec.sample_period_s)
 
 
-def _confidence_score(score: object) -> TwinConfidenceScore:
+def _nonconformity(score: object) -> float:
+    # Not at the top: few runs have a gate, and starting is quick without.
+    from scpn_phase_orchestrator.monitor.twin_confidence import TwinConfidenceScore
+    from scpn_phase_orchestrator.monitor.twin_conformal_gate import confidence_nonconformity
+
     if not isinstance(score, TwinConfidenceScore):
         raise ValueError("twin_confidence_source must return TwinConfidenceScore")  # noqa: TRY004 - documented
-    return score
+    return confidence_nonconformity(score)
 
 
 def _copied(coupling: CouplingState) -> CouplingState:
