@@ -19,7 +19,7 @@ from scpn_phase_orchestrator.coupling.knm import CouplingBuilder
 
 # The full spec names parts that do nothing on purpose: these are what is said about it untouched.
 _OF_THE_FULL_SPEC = (
-    "coupling.templates are kept",
+    "coupling.templates are not used",
     "cross_channel_couplings describe the channels",
     "value_alignment is recorded",
 )

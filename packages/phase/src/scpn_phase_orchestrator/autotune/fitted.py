@@ -14,10 +14,9 @@ __all__ = ["propose_from_fit"]
 
 
 def propose_from_fit(fit: CouplingFit, source: Path) -> Proposal:
-    """Propose a spec with the fitted frequencies, and with the distinguishable couplings as template ``fitted``.
+    """Propose a spec with the fitted frequencies, coupled by the distinguishable couplings (template ``fitted``).
 
-    The formula of a spec, ``base_strength exp(-decay |i - j|)``, cannot say a fitted matrix: its strength is the median
-    magnitude of the distinguishable couplings (0 without any), and the matrix itself stands beside it.
+    ``base_strength``, which a run does not use beside a template, is the median magnitude of these couplings.
 
     Raises:
         BindingError: the names or numbers give no valid spec.

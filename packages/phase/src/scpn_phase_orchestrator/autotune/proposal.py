@@ -131,7 +131,8 @@ def propose(
         extractor_type: of the one family.
         config: of the family.
         strength: coupling in rad/s; by default a tenth of the largest natural frequency.
-        template: name, oscillators in the order of the matrix, and the matrix (row = receiver, rad/s).
+        template: name, oscillators in the order of the matrix, and the matrix (row = receiver, rad/s), which a run
+            of the spec then uses.
         comments: sentences for the head of the file.
         equations: discovered equations.
         evidence: JSON-safe facts.
@@ -161,7 +162,7 @@ def propose(
             for index, layer in enumerate(layers)
         ],
         oscillator_families={"measured": OscillatorFamily(channel, extractor_type, dict(config or {}))},
-        coupling=CouplingSpec(base, 0.0, templates),
+        coupling=CouplingSpec(base, 0.0, templates, None if template is None else template[0]),
         drivers=DriverSpec(),
         objectives=ObjectivePartition(list(range(len(layers))), []),
         actuators=[ActuatorMapping("coupling_gain", "K", "global", (0.0, 3.0), 0.1)],

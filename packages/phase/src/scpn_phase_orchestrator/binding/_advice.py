@@ -48,12 +48,20 @@ def stability_bound(spec: BindingSpec) -> float:
     omegas = spec.get_omegas()
     if not omegas:
         return 0.0
-    # Row i sums exp(-decay |i - j|) to both sides; the sum is greatest in the middle.
-    middle = (len(omegas) - 1) // 2
-    decay = spec.coupling.decay_alpha
-    left, right = (math.fsum(math.exp(-decay * k) for k in range(1, n + 1)) for n in (middle, len(omegas) - 1 - middle))
-    rate = max(abs(omega) for omega in omegas) + spec.coupling.base_strength * (left + right) + _zeta(spec)
+    rate = max(abs(omega) for omega in omegas) + _largest_row_sum(spec, len(omegas)) + _zeta(spec)
     return spec.sample_period_s / spec.integration.substeps * rate
+
+
+def _largest_row_sum(spec: BindingSpec, count: int) -> float:
+    coupling = spec.coupling
+    chosen = None if coupling.template is None else coupling.templates.get(coupling.template)
+    if chosen is not None:
+        return max((math.fsum(abs(value) for value in row) for row in chosen), default=0.0)
+    # Row i sums exp(-decay |i - j|) to both sides; the sum is greatest in the middle.
+    middle = (count - 1) // 2
+    decay = coupling.decay_alpha
+    left, right = (math.fsum(math.exp(-decay * k) for k in range(1, n + 1)) for n in (middle, count - 1 - middle))
+    return coupling.base_strength * (left + right)
 
 
 def _zeta(spec: BindingSpec) -> float:
@@ -91,8 +99,8 @@ def _layers(spec: BindingSpec) -> Iterator[_Finding]:
 
 
 def _coupling(spec: BindingSpec) -> Iterator[_Finding]:
-    if spec.coupling.templates:
-        yield "coupling.templates", "coupling.templates are kept for code that switches to them; a run uses none"
+    if spec.coupling.templates and spec.coupling.template is None:
+        yield "coupling.templates", "coupling.templates are not used by a run; coupling.template names the one to use"
     for position, edge in enumerate(spec.cross_channel_couplings):
         if edge.template is not None and edge.template not in spec.coupling.templates:
             place = f"cross_channel_couplings[{position}].template"

@@ -94,6 +94,13 @@ def _layers(spec: BindingSpec) -> Iterator[_Finding]:
 
 def _templates(spec: BindingSpec) -> Iterator[_Finding]:
     count = sum(len(layer.oscillator_ids) for layer in spec.layers)
+    chosen = spec.coupling.template
+    if chosen is not None and chosen not in spec.coupling.templates:
+        place = "coupling.template"
+        yield (
+            place,
+            f"{place} '{chosen}' is not among coupling.templates" + _suggestion(chosen, spec.coupling.templates),
+        )
     for name, rows in spec.coupling.templates.items():
         place = f"coupling.templates.{name}"
         if len(rows) != count or any(len(row) != count for row in rows):

@@ -62,6 +62,7 @@ def resolved_binding_config(spec: BindingSpec) -> dict[str, Any]:
         "coupling": {
             "base_strength": spec.coupling.base_strength,
             "decay_alpha": spec.coupling.decay_alpha,
+            "template": spec.coupling.template,
             "templates": sorted(spec.coupling.templates),
         },
         "objectives": asdict(spec.objectives),

@@ -71,9 +71,10 @@ _COUPLING = Record(
         Field(
             "templates",
             Table(Listing(Listing(_NUMBER))),
-            "Named coupling matrices to switch to, as lists of rows (row = receiver).",
+            "Named coupling matrices (rad/s), as lists of rows (row = receiver).",
             {},
         ),
+        Field("template", _OPTIONAL_TEXT, "Name of the matrix that a run uses in place of the formula.", None),
     ),
     types.CouplingSpec,
 )

@@ -106,11 +106,12 @@ class OscillatorFamily:
 
 @dataclass(frozen=True)
 class CouplingSpec:
-    """The base matrix ``K_ij = base_strength * exp(-decay_alpha * |i - j|)`` and named matrices to switch to."""
+    """The base matrix ``K_ij = base_strength * exp(-decay_alpha * |i - j|)``, or the named one of ``templates``."""
 
     base_strength: float
     decay_alpha: float
     templates: dict[str, list[list[float]]] = field(default_factory=dict[str, list[list[float]]])
+    template: str | None = None
 
 
 @dataclass(frozen=True)

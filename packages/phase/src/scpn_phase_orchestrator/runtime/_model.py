@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import pi
 
 import numpy as np
@@ -126,6 +127,10 @@ class DrivePhase:
 def base_coupling(spec: BindingSpec, n: int) -> CouplingState:
     """Give the matrices that the spec declares."""
     builder, coupling, amplitude = CouplingBuilder(), spec.coupling, spec.amplitude
+    if coupling.template is not None:
+        declared = base_coupling(replace(spec, coupling=replace(coupling, template=None)), n)
+        matrices = {coupling.template: np.array(coupling.templates[coupling.template], dtype=np.float64)}
+        return builder.switch_template(declared, coupling.template, matrices)
     if amplitude is None:
         return builder.build(n, coupling.base_strength, coupling.decay_alpha)
     return builder.build_with_amplitude(
@@ -204,8 +209,8 @@ def notes_on(
             f"the time step may be too long: frequencies, coupling and drive can turn a phase by {advance:.3g} rad per "
             "internal step, expected less than pi; use more substeps or the method rk45"
         )
-    if spec.coupling.templates:
-        notes.append("coupling.templates are not used: nothing in a run switches between them")
+    if spec.coupling.templates and spec.coupling.template is None:
+        notes.append("coupling.templates are not used: coupling.template names none of them")
     if spec.cross_channel_couplings:
         notes.append("cross_channel_couplings are reported as evidence only: they do not change the coupling matrix")
     if spec.value_alignment:
