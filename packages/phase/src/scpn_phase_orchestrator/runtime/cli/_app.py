@@ -121,8 +121,8 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise  # Click answers them; a reader that has gone, as in `spo packs | head`, silently
         except Exception as error:
             if ctx.params.get("debug"):
                 raise
