@@ -222,8 +222,9 @@ def main() -> None:
         method=f"`run`, {REPEATS} stretches of about {SECONDS_PER_REPEAT} s each, drive on, one thread pinned to one "
         "core and its processor time, unless the row says otherwise. Floor: the larger of 2 N^2 fused multiply-adds "
         "per derivative (4 N^2 with lags) at "
-        f"{best_multiply_adds_per_second() / 1e9:.1f} thousand million a second and, from N = 1,024, one reading of the "
-        f"matrices (at {reading_bytes_per_second(8 * 4096**2) / 1e9:.0f} GB/s from memory, faster from caches), plus N sines at "
+        f"{best_multiply_adds_per_second() / 1e9:.1f} thousand million a second and, from N = 1,024, one reading of "
+        f"the matrices (at {reading_bytes_per_second(8 * 4096**2) / 1e9:.0f} GB/s from memory, faster from caches), "
+        "plus N sines at "
         f"{seconds_per_sine() * 1e9:.2f} ns.",
         columns=["case", "steps/s (median)", "quartiles", "limit", "floor", "share of the floor"],
         rows=rows,
