@@ -15,15 +15,13 @@ from ripieno.report import FIGURE_STYLE, PALETTE, figure_to_svg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from scpn_phase_orchestrator.runtime.sweep import Variation
-
 __all__ = ["sweep_figure_svg"]
 
 _CURVES = (("r_good", "R of the good layers"), ("r_bad", "R of the bad layers"), ("score", "score"))
 
 
-def sweep_figure_svg(variations: Sequence[Variation], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Draw the sweep.
+def sweep_figure_svg(settings: Mapping[str, Sequence[float]], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Draw a sweep of the given settings over the given values.
 
     One setting gives the mean over the seeds with the range of the seeds behind it; two give the mean score as a map;
     of more, the first two are shown and the others averaged.
@@ -32,41 +30,40 @@ def sweep_figure_svg(variations: Sequence[Variation], rows: Sequence[Mapping[str
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         FigureCanvasAgg(figure)
         axis = figure.subplots()
-        if len(variations) == 1:
-            _draw_curves(axis, variations[0], rows)
+        if len(settings) == 1:
+            _draw_curves(axis, settings, rows)
         else:
-            image = _draw_map(axis, variations[0], variations[1], rows)
+            image = _draw_map(axis, settings, rows)
             figure.colorbar(image, ax=axis, label="mean score")
         return figure_to_svg(figure)
 
 
-def _draw_curves(axis: Axes, variation: Variation, rows: Sequence[Mapping[str, Any]]) -> None:
-    values = sorted(set(variation.values))
+def _draw_curves(axis: Axes, settings: Mapping[str, Sequence[float]], rows: Sequence[Mapping[str, Any]]) -> None:
+    ((path, tried),) = settings.items()
+    values = sorted(set(tried))
     for (measure, label), colour in zip(_CURVES, PALETTE, strict=False):
-        groups = [[row[measure] for row in rows if row[variation.path] == value] for value in values]
+        groups = [[row[measure] for row in rows if row[path] == value] for value in values]
         axis.plot(values, [np.mean(group) for group in groups], color=colour, label=label, marker="o", markersize=3)
         axis.fill_between(
             values, [min(group) for group in groups], [max(group) for group in groups], color=colour, alpha=0.15, lw=0
         )
-    axis.set_xlabel(variation.path)
+    axis.set_xlabel(path)
     axis.set_ylabel("last quarter of the run")
     axis.set_ylim(-0.02, 1.02)
     axis.legend(loc="best", fontsize=8)
 
 
-def _draw_map(axis: Axes, first: Variation, second: Variation, rows: Sequence[Mapping[str, Any]]) -> Any:
-    across, up = sorted(set(first.values)), sorted(set(second.values))
+def _draw_map(axis: Axes, settings: Mapping[str, Sequence[float]], rows: Sequence[Mapping[str, Any]]) -> Any:
+    first, second = list(settings)[:2]
+    across, up = sorted(set(settings[first])), sorted(set(settings[second]))
     scores = np.array(
-        [
-            [np.mean([row["score"] for row in rows if row[first.path] == x and row[second.path] == y]) for x in across]
-            for y in up
-        ]
+        [[np.mean([row["score"] for row in rows if row[first] == x and row[second] == y]) for x in across] for y in up]
     )
     axis.grid(visible=False)
     image = axis.imshow(scores, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
     for ticks, values in ((axis.set_xticks, across), (axis.set_yticks, up)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).astype(int))
         ticks(shown, [f"{values[k]:g}" for k in shown])
-    axis.set_xlabel(first.path)
-    axis.set_ylabel(second.path)
+    axis.set_xlabel(first)
+    axis.set_ylabel(second)
     return image

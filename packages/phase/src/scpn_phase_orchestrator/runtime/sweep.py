@@ -342,11 +342,12 @@ def _write_run(
     from scpn_phase_orchestrator.runtime._sweep_figure import sweep_figure_svg
 
     first = cells[0]
+    settings = {one.path: list(one.values) for one in variations}
     config = {
         **{
             key: first[key] for key in ("steps", "policy_enabled", "method", "substeps", "spec_sha256", "policy_sha256")
         },
-        "variations": {one.path: list(one.values) for one in variations},
+        "variations": settings,
         "seeds": sorted({cell["seed"] for cell in cells}),
     }
     with RunWriter(folder, system="phase", kind="sweep", config=config, inputs={"spec": spec_path}) as run:
@@ -357,6 +358,6 @@ def _write_run(
         writer.writeheader()
         writer.writerows(rows)
         run.artifact("results.csv", table.getvalue())
-        run.artifact("figure.svg", sweep_figure_svg(variations, rows))
+        run.artifact("figure.svg", sweep_figure_svg(settings, rows))
         best = max(rows, key=lambda row: row["score"])
         run.finish(summary={"cells": len(rows), "best": dict(best)})
