@@ -22,7 +22,7 @@ from scpn_phase_orchestrator.domainpacks import resolve_spec_path
 from scpn_phase_orchestrator.runtime._audit_check import check_log
 from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.simulation import simulate
-from scpn_phase_orchestrator.scaffold.quickstart import LOG, PUBLIC_KEY, SIGNATURE, evidence_folder
+from scpn_phase_orchestrator.scaffold.quickstart import EVIDENCE, LOG, PUBLIC_KEY, SIGNATURE
 
 RATE_HZ = 20.0
 DURATION_S = 60.0
@@ -67,7 +67,7 @@ def _pulse(time_s: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 if __name__ == "__main__":
-    write_evidence(evidence_folder())
-    write_heartbeat(evidence_folder().parent / "heartbeat.csv")
-    for path in evidence_folder().parent.rglob("*.*"):
+    write_evidence(EVIDENCE)
+    write_heartbeat(EVIDENCE.parent / "heartbeat.csv")
+    for path in EVIDENCE.parent.rglob("*.*"):
         path.chmod(0o644)

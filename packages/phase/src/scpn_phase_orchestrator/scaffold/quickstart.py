@@ -15,15 +15,19 @@ from ripieno.signing import algorithm_of, check_detached_signature, load_public_
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
 from scpn_phase_orchestrator.binding.validator import binding_warnings, validate_binding_spec
 from scpn_phase_orchestrator.domainpacks import resolve_spec_path
+from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime._audit_check import LogCheck, check_log
+from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
 
-__all__ = ["PACKS", "RECORDS", "Stage", "check_record", "evidence_folder", "run_pack"]
+__all__ = ["EVIDENCE", "LOG", "PACKS", "PUBLIC_KEY", "RECORDS", "SIGNATURE", "Stage", "check_record", "run_pack"]
 
 PACKS = {"power": "power_grid", "eeg": "neuroscience_eeg"}
 """Examples that run a pack."""
 RECORDS = ("evidence", "auditor")
 """Examples that check the bundled record."""
 
+EVIDENCE = Path(__file__).parent.parent / "examples" / "evidence"
+"""The folder with the bundled record, its signature and the public key."""
 LOG, SIGNATURE, PUBLIC_KEY = "run.jsonl", "run.jsonl.sig", "signer.pub"
 _LARGEST_SIGNATURE = 2**16
 
@@ -45,11 +49,6 @@ class Stage:
     detail: str
     lines: tuple[str, ...] = ()
     record: Any = None
-
-
-def evidence_folder() -> Path:
-    """The folder with the bundled record, its signature and the public key."""
-    return Path(__file__).parent.parent / "examples" / "evidence"
 
 
 def run_pack(pack: str, *, steps: int, seed: int) -> Iterator[Stage]:
@@ -99,22 +98,33 @@ def check_record(folder: Path, *, reexecute: bool) -> Iterator[Stage]:
         reexecute: ``False``: chain, closing record, signature, report. ``True``: chain and closing record, signature,
             every step executed again, and proof on a copy that one flipped bit is found.
 
+    What follows a broken chain says nothing, so that the check stops there.
+
     Raises:
+        AuditError: keys are configured, with which an unsigned log never verifies.
         InputError: the public key cannot be read.
         OSError: the log or the signature cannot be read.
     """
+    if audit_verification_keys():
+        raise AuditError(
+            "the bundled record is vouched for by ML-DSA and holds no HMAC signatures, which SPO_AUDIT_KEY and "
+            "SPO_AUDIT_KEYRING ask for; unset them for this command"
+        )
     log = folder / LOG
     check = check_log(log)
     chain = check.problem or f"{check.records} records, each holds the hash of the one before; head {check.head[:12]}"
     if not reexecute:
         yield Stage("hash chain", not check.problem, chain, record=_check_record(check))
-        yield _closing(check)
-        yield _signature(folder, check)
         if not check.problem:
+            yield _closing(check)
+            yield _signature(folder, check)
             yield _report(log)
         return
-    is_whole = not check.problem and check.status is VerifyStatus.COMPLETE
-    yield Stage("hash chain and closing record", is_whole, chain, record=_check_record(check))
+    is_whole = check.status is VerifyStatus.COMPLETE
+    detail = chain if is_whole or check.problem else check.status.meaning
+    yield Stage("hash chain and closing record", is_whole, detail, record=_check_record(check))
+    if check.problem:
+        return
     yield _signature(folder, check)
     yield _reexecution(log)
     yield _flipped(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 import yaml
@@ -10,6 +11,8 @@ import yaml
 __all__ = ["flow_list", "plain_scalar"]
 
 WIDTH = 110
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]+")
+"""What is never a number, nor one letter that older YAML reads as a truth value."""
 
 
 def plain_scalar(text: str) -> str:
@@ -19,10 +22,7 @@ def plain_scalar(text: str) -> str:
         >>> plain_scalar("pumps"), plain_scalar("no"), plain_scalar("12")
         ('pumps', '"no"', '"12"')
     """
-    try:
-        is_plain = yaml.safe_load(text) == text
-    except yaml.YAMLError:
-        is_plain = False
+    is_plain = _WORD.fullmatch(text) is not None and yaml.safe_load(text) == text
     return text if is_plain else json.dumps(text)
 
 

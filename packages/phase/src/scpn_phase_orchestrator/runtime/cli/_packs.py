@@ -234,13 +234,13 @@ def quickstart(ctx: click.Context, kind: str, steps: int, seed: int, output: Pat
       spo quickstart power
       spo quickstart auditor --output audit.json
     """
-    from scpn_phase_orchestrator.scaffold.quickstart import PACKS, RECORDS, check_record, evidence_folder, run_pack
+    from scpn_phase_orchestrator.scaffold.quickstart import EVIDENCE, PACKS, RECORDS, check_record, run_pack
 
     if kind in RECORDS:
         for option in ("steps", "seed"):
             if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"--{option} has no effect on '{kind}': the record was made before")
-        stages = check_record(evidence_folder(), reexecute=kind == "auditor")
+        stages = check_record(EVIDENCE, reexecute=kind == "auditor")
     else:
         stages = run_pack(PACKS[kind], steps=steps, seed=seed)
     done: list[Stage] = []
