@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED
 from scpn_phase_orchestrator.runtime.cli._gate import OpenedSpec, open_spec, refuse
 from scpn_phase_orchestrator.runtime.cli._progress import StepProgress
 from scpn_phase_orchestrator.runtime.cli._run_text import chart, final_line, table, what_runs
+from scpn_phase_orchestrator.runtime.cli._startup import quick_start
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
@@ -126,17 +127,11 @@ def run(
     opened = open_spec(spec, acknowledge_tier)
     if open_loop and policy is not None:
         raise click.UsageError("--open-loop and --policy exclude each other")
-    rules = [] if open_loop else read_rules(opened, policy, no_policy=no_policy)
-    from scpn_phase_orchestrator.runtime.simulation import simulate
-    from scpn_phase_orchestrator.runtime.step_core import StepCore
+    with quick_start():
+        from scpn_phase_orchestrator.runtime.simulation import simulate
 
-    try:
-        # Everything that can refuse the run does so before a file is made.
-        notes = StepCore(
-            opened.spec, seed=seed, policy_enabled=not open_loop, rules=rules, method=method, substeps=substeps
-        ).notes
-    except ValueError as error:
-        refuse(str(error))
+        rules = [] if open_loop else read_rules(opened, policy, no_policy=no_policy)
+        notes = _rehearse(opened, rules, is_supervised=not open_loop, seed=seed, method=method, substeps=substeps)
     if verbose:
         _print_configuration(opened, to_stderr=as_json)
     if not is_quiet:
@@ -149,8 +144,7 @@ def run(
             is_dry=opened.is_dry,
         )
         click.echo(words, err=True)
-        for note in notes:
-            click.echo(f"Note: {note}", err=True)
+        _print_notes(notes)
     audit = _audit_path(audit, audit_stream)
     progress = StepProgress(steps, is_quiet=is_quiet)
     try:
@@ -220,10 +214,14 @@ def compare(
     is_quiet = bool(ctx.obj and ctx.obj.get("quiet"))
     _check_plot(plot, needs_steps=steps)
     opened = open_spec(spec, acknowledge_tier)
-    rules = read_rules(opened, policy, no_policy=no_policy)
-    from scpn_phase_orchestrator.runtime.compare import Effect
-    from scpn_phase_orchestrator.runtime.compare import compare as compare_runs
+    with quick_start():
+        from scpn_phase_orchestrator.runtime.compare import Effect
+        from scpn_phase_orchestrator.runtime.compare import compare as compare_runs
 
+        rules = read_rules(opened, policy, no_policy=no_policy)
+        notes = _rehearse(opened, rules, is_supervised=True, seed=seed, method=method, substeps=substeps)
+    if not is_quiet:
+        _print_notes(notes)
     progress = StepProgress(2 * steps * seeds, is_quiet=is_quiet)
     try:
         with progress:
@@ -251,6 +249,37 @@ def compare(
         click.echo(f"{2 * seeds} runs of {steps} steps in {progress.elapsed_s:.2f} s.", err=True)
     if comparison.effect is Effect.WORSE:
         ctx.exit(EXIT_REFUSED)
+
+
+def _rehearse(
+    opened: OpenedSpec,
+    rules: Sequence[PolicyRule],
+    *,
+    is_supervised: bool,
+    seed: int,
+    method: str | None,
+    substeps: int | None,
+) -> tuple[str, ...]:
+    """Take one step that is thrown away: what can refuse a run does so before a file is made, and kernels are loaded.
+
+    Returns:
+        The notes of the run.
+    """
+    from scpn_phase_orchestrator.runtime.step_core import StepCore
+
+    try:
+        core = StepCore(
+            opened.spec, seed=seed, policy_enabled=is_supervised, rules=rules, method=method, substeps=substeps
+        )
+        core.step()
+    except ValueError as error:
+        refuse(str(error))
+    return core.notes
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
 
 
 def _check_plot(plot: Path | None, *, needs_steps: int) -> None:

@@ -13,6 +13,7 @@ from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
 from scpn_phase_orchestrator.runtime.cli._gate import open_spec
 from scpn_phase_orchestrator.runtime.cli._run import EXIT_INTERRUPTED, integration_options, rule_options, tier_option
 from scpn_phase_orchestrator.runtime.cli._run_text import table
+from scpn_phase_orchestrator.runtime.cli._startup import quick_start
 
 __all__ = ["sweep"]
 
@@ -84,8 +85,9 @@ def sweep(
     is_quiet = bool(ctx.obj and ctx.obj.get("quiet"))
     if policy is not None and (no_policy or open_loop):
         raise click.UsageError("--policy excludes --no-policy and --open-loop")
-    from scpn_phase_orchestrator.runtime.sweep import Variation
-    from scpn_phase_orchestrator.runtime.sweep import sweep as run_sweep
+    with quick_start():
+        from scpn_phase_orchestrator.runtime.sweep import Variation
+        from scpn_phase_orchestrator.runtime.sweep import sweep as run_sweep
 
     try:
         variations = [Variation.parse(text) for text in varied]
