@@ -37,12 +37,24 @@ def test_outcome_and_sentence_name_what_holds_and_what_does_not(spec, good, bad,
 
 
 def test_only_the_last_quarter_counts(spec):
-    history = constant(0.1, 0.99)
-    history[-25:] = [0.95, 0.5]
+    history = constant(0.1, 0.99, steps=1_000)
+    history[-250:] = [0.95, 0.5]
     assert judge(spec, history).outcome is Outcome.ACHIEVED
-    history[-26:] = [0.95, 0.5]
-    history[-25:] = [0.1, 0.99]
+    history[-251:] = [0.95, 0.5]
+    history[-250:] = [0.1, 0.99]
     assert judge(spec, history).outcome is Outcome.NEITHER
+
+
+def test_a_short_run_is_judged_over_a_whole_beat_of_the_bad_layer(spec):
+    time_s = 0.01 * np.arange(200)
+    beat = np.column_stack([np.full(200, 0.95), np.abs(np.cos(2.5 * time_s))])  # storms turn at 3 and -2 rad/s
+    verdict = judge(spec, beat)
+    assert verdict.judged_steps == 126
+    assert verdict.outcome is Outcome.ACHIEVED
+    assert not verdict.is_short
+    cut = judge(spec, beat[:100])
+    assert cut.is_short
+    assert "less than one beat of a bad layer: run it longer" in cut.sentence
 
 
 def test_a_locked_bad_layer_is_never_made_good_by_a_perfect_good_layer(spec):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoherenceWindow", "lock_level"]
+__all__ = ["CoherenceWindow", "lock_level", "longest_beat_s"]
 
 FloatArray = NDArray[np.float64]
 
@@ -33,6 +33,26 @@ def lock_level(mean_squared_r: FloatArray, sizes: NDArray[np.int64]) -> FloatArr
     others = np.maximum(sizes - 1, 1)
     debiased = np.where(sizes > 1, (sizes * mean_squared_r - 1.0) / others, 1.0)
     return np.sqrt(np.clip(debiased, 0.0, 1.0))
+
+
+def longest_beat_s(omegas: Sequence[float]) -> float:
+    """Give the longest beat between neighbouring frequencies of a layer, in seconds.
+
+    Free oscillators meet once a beat; over less than one, their order says nothing about whether they are locked.
+
+    Args:
+        omegas: natural frequencies in rad/s.
+
+    Returns:
+        ``2 pi`` over the smallest difference that is not 0; 0 where all are equal.
+
+    Examples:
+        >>> round(longest_beat_s([3.0, 1.0, 2.5]), 2)
+        12.57
+    """
+    gaps = np.diff(np.sort(np.asarray(omegas, dtype=np.float64)))
+    gaps = gaps[gaps > 0.0]
+    return float(2.0 * np.pi / gaps.min()) if gaps.size else 0.0
 
 
 class CoherenceWindow:

@@ -34,7 +34,7 @@ from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.monitor.boundaries import BoundaryState
-from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow
+from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow, longest_beat_s
 from scpn_phase_orchestrator.supervisor.petri_adapter import PetriNetAdapter
 from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK, Regime, RegimeManager
 
@@ -299,13 +299,10 @@ class ObjectiveSupervisor:
 
 def _default_window_s(spec: BindingSpec) -> float:
     """Give a memory that covers one beat of every bad layer, so that R of free oscillators is seen to rise and fall."""
-    beats: list[float] = []
-    for layer in spec.layers:
-        if layer.index in spec.objectives.bad_layers and layer.omegas:
-            gaps = np.diff(np.sort(layer.omegas))
-            beats.extend(2.0 * np.pi / gap for gap in gaps[gaps > 0.0])
+    bad = spec.objectives.bad_layers
+    beat = max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
     least, greatest = (periods * spec.control_period_s for periods in WINDOW_PERIODS)
-    return float(min(max(least, *beats), greatest)) if beats else least
+    return min(max(least, beat), greatest)
 
 
 def _own_levers(scope: str, is_bad: bool, actuated: set[tuple[str, str]]) -> list[_Lever]:

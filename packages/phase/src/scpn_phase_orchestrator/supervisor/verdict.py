@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scpn_phase_orchestrator.binding.types import BindingSpec
-from scpn_phase_orchestrator.monitor.coherence import lock_level
+from scpn_phase_orchestrator.monitor.coherence import lock_level, longest_beat_s
 
 __all__ = ["JUDGED_SHARE", "MARGIN", "LayerFinding", "Outcome", "Verdict", "judge"]
 
 JUDGED_SHARE = 0.25
-"""Share of a run, at its end, that the verdict looks at."""
+"""Share of a run, at its end, that the verdict looks at, unless a beat of a bad layer is longer."""
 MARGIN = 0.05
 """Difference of two scores of one outcome below which neither run counts as better."""
 
@@ -66,12 +67,14 @@ class Verdict:
         score: weighted mean of the good layers' R and of one minus the bad layers' lock level, 0 to 1.
         layers: the finding for every layer of the objective.
         judged_steps: steps at the end of the run that were looked at.
+        is_short: whether that is less than one beat of a bad layer, in which a free layer can look locked.
     """
 
     outcome: Outcome
     score: float
     layers: tuple[LayerFinding, ...]
     judged_steps: int
+    is_short: bool = False
 
     @property
     def good_r(self) -> float | None:
@@ -95,7 +98,8 @@ class Verdict:
             Outcome.BAD_APART_ONLY: "Half achieved",
             Outcome.NEITHER: "Not achieved",
         }[self.outcome]
-        return f"{heading}: {'; '.join(part for part in parts if part)} (last {self.judged_steps} steps)."
+        short = ", less than one beat of a bad layer: run it longer" if self.is_short else ""
+        return f"{heading}: {'; '.join(part for part in parts if part)} (last {self.judged_steps} steps{short})."
 
     def better_than(self, other: Verdict) -> bool:
         """Tell whether this run did better: a better outcome, or the same one with a clearly higher score."""
@@ -112,6 +116,7 @@ class Verdict:
             "good_r": self.good_r,
             "bad_lock": self.bad_lock,
             "judged_steps": self.judged_steps,
+            "is_short": self.is_short,
             "layers": [
                 {
                     "name": layer.name,
@@ -126,7 +131,7 @@ class Verdict:
 
 
 def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
-    """Judge a run by the coherence of its layers over its last quarter.
+    """Judge a run by the coherence of its layers over its last quarter, or one beat of a bad layer if that is longer.
 
     A good layer holds when its mean R reaches ``spec.supervisor.good_target``; a bad one when its lock level
     stays at or below ``spec.supervisor.bad_ceiling``.
@@ -143,7 +148,10 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
         raise ValueError("a run without a step has no verdict")
     if n_layers != len(spec.layers):
         raise ValueError(f"layer_r must have {len(spec.layers)} columns, got {n_layers}")
-    judged = max(1, min(steps, round(steps * JUDGED_SHARE)))
+    bad = spec.objectives.bad_layers
+    beat_s = max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
+    beat_steps = math.ceil(beat_s / spec.sample_period_s)
+    judged = min(steps, max(1, round(steps * JUDGED_SHARE), beat_steps))
     tail = layer_r[-judged:]
     sizes = np.array([max(1, len(layer.oscillator_ids)) for layer in spec.layers], dtype=np.int64)
     mean_r = tail.mean(axis=0)
@@ -157,7 +165,7 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
             k = position[index]
             holds = mean_r[k] >= spec.supervisor.good_target if is_good else lock[k] <= spec.supervisor.bad_ceiling
             findings.append(LayerFinding(spec.layers[k].name, is_good, float(mean_r[k]), float(lock[k]), bool(holds)))
-    return Verdict(_outcome(findings), _score(spec, findings), tuple(findings), judged)
+    return Verdict(_outcome(findings), _score(spec, findings), tuple(findings), judged, judged < beat_steps)
 
 
 def _outcome(findings: Sequence[LayerFinding]) -> Outcome:
