@@ -179,7 +179,6 @@ class _DryRun:
     warnings: tuple[str, ...]
     steps: int
     mean_r: float
-    verdict: str
 
 
 def _dry_run(files: dict[str, str], steps: int) -> _DryRun:
@@ -196,9 +195,9 @@ def _dry_run(files: dict[str, str], steps: int) -> _DryRun:
             raise BindingError(f"no valid spec follows from the template: {problems[0]}")
         warnings = tuple(binding_warnings(spec))
         result = simulate(spec, steps=steps, seed=SEED, binding_spec_path=path)
-    if result.history is None or result.verdict is None:
+    if result.history is None:
         raise ValueError(f"a dry run needs at least one step, got {steps}")
-    return _DryRun(spec, warnings, steps, float(result.history.layer_r[-1].mean()), result.verdict.sentence)
+    return _DryRun(spec, warnings, steps, float(result.history.layer_r[-1].mean()))
 
 
 def _readme_text(name: str, intent: str, template: str, retrieval: Retrieval, dry_run: _DryRun) -> str:
@@ -234,7 +233,8 @@ def _readme_text(name: str, intent: str, template: str, retrieval: Retrieval, dr
         "",
         "## Dry run",
         "",
-        f"{dry_run.steps} steps, seed {SEED}: mean order parameter {dry_run.mean_r:.4f}. {dry_run.verdict}",
+        f"{dry_run.steps} steps, seed {SEED}: it runs, and the mean order parameter is {dry_run.mean_r:.4f}.",
+        "`spo compare` says whether supervision helps.",
     ]
     if dry_run.warnings:
         lines += ["", "## Warnings of the validator", "", *[f"* {warning}" for warning in dry_run.warnings]]
@@ -270,7 +270,7 @@ def _audit_record(
         "template": {"pack": template.name, "spec_sha256": sha256_file(template.path)},
         "schema_valid": True,
         "warnings": list(dry_run.warnings),
-        "dry_run": {"steps": dry_run.steps, "seed": SEED, "R": dry_run.mean_r, "verdict": dry_run.verdict},
+        "dry_run": {"steps": dry_run.steps, "seed": SEED, "R": dry_run.mean_r},
         "files": {file: _sha256(text) for file, text in files.items()},
         "review_required": True,
         "execution_permitted": False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ EVIDENCE = Path(__file__).parent.parent / "examples" / "evidence"
 """The folder with the bundled record, its signature and the public key."""
 LOG, SIGNATURE, PUBLIC_KEY = "run.jsonl", "run.jsonl.sig", "signer.pub"
 _LARGEST_SIGNATURE = 2**16
+_NO_PROGRESS = nullcontext[Callable[[object], None] | None](None)
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,22 @@ class Stage:
     record: Any = None
 
 
-def run_pack(pack: str, *, steps: int, seed: int) -> Iterator[Stage]:
+def run_pack(
+    pack: str,
+    *,
+    steps: int,
+    seed: int,
+    progress: AbstractContextManager[Callable[[object], None] | None] = _NO_PROGRESS,
+) -> Iterator[Stage]:
     """Validate a pack, run it with an audit log that is thrown away, check the log, and summarise it.
 
     Stops after the first stage that does not hold.
+
+    Args:
+        pack: name of the pack.
+        steps: how many steps, at least 1.
+        seed: of the initial phases.
+        progress: entered around the run, gives what is told of every step.
 
     Raises:
         BindingError: the pack cannot be found or read.
@@ -75,8 +89,10 @@ def run_pack(pack: str, *, steps: int, seed: int) -> Iterator[Stage]:
         return
     with TemporaryDirectory(prefix="spo-quickstart-") as scratch:
         log = Path(scratch) / LOG
-        with AuditLogger(log, create_only=True) as logger:
-            result = simulate(spec, steps=steps, seed=seed, audit_logger=logger, binding_spec_path=path)
+        with AuditLogger(log, create_only=True) as logger, progress as on_step:
+            result = simulate(
+                spec, steps=steps, seed=seed, audit_logger=logger, binding_spec_path=path, on_step=on_step
+            )
         verdict = "" if result.verdict is None else f" {result.verdict.sentence}"
         detail = f"{steps} steps, seed {seed}, {result.action_total} actions.{verdict}"
         yield Stage("run", True, detail, record=result.to_record())

@@ -32,6 +32,7 @@ _COMMON = frozenset(
         """and are but can for from has have her his how into its may not one our out should shall some such than that
         the their them then there these they this those too two use was were what when where which while who will with
         would you your want wants need needs make keep kept like about between many each other all any during after
+        must never without because
         apart together layer layers oscillator oscillators phase phases coupling supervisor spo run compare seeds steps
         model models"""
     )
@@ -80,17 +81,21 @@ class Retrieval:
 
 
 def words_of(text: str) -> list[str]:
-    """Give the words of a text that can tell subjects apart, in lower case and without the s of a plural.
+    """Give the words of a text that can tell subjects apart, in lower case, without endings (s, ies, ing).
 
     Examples:
-        >>> words_of("Keep the grids of two power plants apart")
-        ['grid', 'power', 'plant']
+        >>> words_of("Keep the grids of two hunting batteries apart")
+        ['grid', 'hunt', 'battery']
     """
     found = _WORD.findall(text.lower().replace("_", " "))
     return [_stem(word) for word in found if word not in _COMMON]
 
 
 def _stem(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith("ing") and len(word) > 5:
+        return word[:-3]
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 else word
 
 

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from ripieno._printable import printable
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
+from scpn_phase_orchestrator.runtime.cli._progress import StepProgress
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.scaffold.catalogue import Pack
@@ -64,7 +65,7 @@ def packs(name: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("name")
 @click.option(
-    "--dir", "folder", type=_FOLDER, default=Path(), show_default=".", help="Where the folder of the pack is made."
+    "--dir", "folder", type=_FOLDER, default=Path(), show_default=True, help="Where the folder of the pack is made."
 )
 @click.option(
     "--layer",
@@ -242,7 +243,8 @@ def quickstart(ctx: click.Context, kind: str, steps: int, seed: int, output: Pat
                 raise click.UsageError(f"--{option} has no effect on '{kind}': the record was made before")
         stages = check_record(EVIDENCE, reexecute=kind == "auditor")
     else:
-        stages = run_pack(PACKS[kind], steps=steps, seed=seed)
+        quiet = bool((ctx.find_root().obj or {}).get("quiet"))
+        stages = run_pack(PACKS[kind], steps=steps, seed=seed, progress=StepProgress(steps, is_quiet=quiet))
     done: list[Stage] = []
     for number, stage in enumerate(stages, start=1):
         done.append(stage)
