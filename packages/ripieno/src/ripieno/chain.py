@@ -261,6 +261,7 @@ class ChainWriter:
         self._format = line_format
         self._fsync: FsyncPolicy = fsync
         self._unsynced = 0
+        self._process = os.getpid()
         flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_APPEND
         self._descriptor: int | None = os.open(self.path, flags, 0o600)
         try:
@@ -380,6 +381,8 @@ class ChainWriter:
     def _require_open(self) -> int:
         if self._descriptor is None or self._end.closing is not None:
             raise RipienoError(f"{self.path} is closed; nothing can be added")
+        if os.getpid() != self._process:  # a fork shares the lock, and would write where its parent writes
+            raise RipienoError(f"{self.path} is written by the process that opened it")
         return self._descriptor
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from ripieno._printable import printable
+
 __all__ = ["LINES_PER_PAGE", "WRAP_CHARACTERS", "text_pdf"]
 
 LINES_PER_PAGE = 52
@@ -17,7 +19,7 @@ def text_pdf(lines: Sequence[str]) -> bytes:
 
     Characters that the built-in font lacks become ``?``; nothing in the text can leave its string.
     """
-    wrapped = [part for line in lines for part in textwrap.wrap(_printable(line), WRAP_CHARACTERS) or [""]]
+    wrapped = [part for line in lines for part in textwrap.wrap(printable(line), WRAP_CHARACTERS) or [""]]
     pages = [wrapped[start : start + LINES_PER_PAGE] for start in range(0, len(wrapped), LINES_PER_PAGE)] or [[]]
     n_pages = len(pages)
     kids = " ".join(f"{4 + 2 * page} 0 R" for page in range(n_pages))
@@ -34,10 +36,6 @@ def text_pdf(lines: Sequence[str]) -> bytes:
         )
         objects.append(b"<< /Length %d >>\nstream\n%b\nendstream" % (len(content), content))
     return _file(objects)
-
-
-def _printable(line: str) -> str:
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
 def _content(lines: Sequence[str]) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ripieno._printable import printable
 from ripieno.chain import Entry
 from ripieno.files import write_atomic
 from scpn_phase_orchestrator.reporting._pdf import text_pdf
@@ -286,8 +287,7 @@ def render_markdown(report: ExplainabilityReport) -> str:
 
 
 def _escaped(text: str) -> str:
-    shown = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
-    return _MARKDOWN.sub(r"\\\1", shown).replace("&", "&amp;").replace("<", "&lt;")
+    return _MARKDOWN.sub(r"\\\1", printable(text)).replace("&", "&amp;").replace("<", "&lt;")
 
 
 def write_markdown(report: ExplainabilityReport, path: Path | str) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from ripieno.chain import ChainWriter, Entry, FsyncPolicy
+from ripieno.chain import ChainWriter, Entry, FsyncPolicy, verify_chain
 from ripieno.errors import RipienoError, StorageError
 from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime._array_references import REFERENCED_ARRAYS, ReferenceTable, array_reference
@@ -117,7 +117,8 @@ class AuditLogger:
             raise AuditError(f"path must be a path, got {path!r}")
         if not isinstance(cast("object", event_stream), EventStreamWriter | Path | str | None):
             raise AuditError(f"event_stream must be a path or an EventStreamWriter, got {event_stream!r}")
-        self._lock = threading.Lock()
+        # Reentrant: an interrupt between taking and entering must not lock its own thread out.
+        self._lock = threading.RLock()
         self._references = ReferenceTable[bool]()
         self._latest: dict[str, tuple[NDArray[np.float64], bytes, str]] = {}
         self._counts = dict.fromkeys(RecordKind, 0)
@@ -133,6 +134,9 @@ class AuditLogger:
         except BaseException:
             self._chain.abandon()
             raise
+        self._latest_name = ""
+        self._records_before = self._chain.sequence
+        self._events_before = 0 if self._stream is None else self._stream.sequence
 
     def _open(self, path: Path, *, create_only: bool, fsync: FsyncPolicy) -> ChainWriter:
         try:
@@ -350,14 +354,23 @@ class AuditLogger:
 
     def _write(self, kind: RecordKind, record: dict[str, Any]) -> None:
         try:
+            self._catch_up()
+            self._latest_name = record.get("event", kind.value)
             self._chain.append(record)
             self._counts[kind] += 1
             if self._stream is not None:
-                self._stream.write_encoded(record.get("event", kind.value), Encoded(self._lines.last_stored))
+                self._stream.write_encoded(self._latest_name, Encoded(self._lines.last_stored))
         except (RipienoError, OSError, ValueError) as error:
             if isinstance(error, StorageError):
                 self._lost = error
             raise AuditError(f"cannot record a {kind} in {self.path}: {_reason(error)}") from error
+
+    def _catch_up(self) -> None:
+        """Send the last record to the stream, if an interrupt or the file system came between log and stream."""
+        if self._stream is None or not self._owns_stream:
+            return
+        if self._stream.sequence - self._events_before < self._chain.sequence - self._records_before:
+            self._stream.write_encoded(self._latest_name, Encoded(self._lines.last_stored))
 
     def _compact(self, value: Mapping[str, Any]) -> bytes:
         try:
@@ -416,19 +429,30 @@ class AuditLogger:
         with self._lock:
             if not self._chain.is_open:
                 return
-            if self._integrity is None:
-                self.verify_event_stream_integrity()
-            counts = {
-                "records": self._chain.sequence,
-                "steps": self._counts[RecordKind.STEP],
-                "events": self._counts[RecordKind.EVENT],
-            }
             try:
-                self._chain.close({"ts": time.time(), "closing": {**counts, **outcome}})
+                self._catch_up()
+                if self._integrity is None:
+                    self.verify_event_stream_integrity()
+                counts = self._counted()
+                entry = self._chain.close({"ts": time.time(), "closing": {**counts, **outcome}})
                 if self._stream is not None and self._owns_stream:
-                    self._stream.end(Encoded(self._lines.last_stored))
+                    self._stream.end({**outcome, "log_head": entry.hash})
             except (RipienoError, OSError) as error:
                 raise AuditError(f"cannot close the audit log {self.path}: {_reason(error)}") from error
+
+    def _counted(self) -> dict[str, int]:
+        """Give the counts of the closing record."""
+        if sum(self._counts.values()) != self._chain.sequence:  # an interrupt came between a record and its count
+            self._counts = dict.fromkeys(RecordKind, 0)
+            verify_chain(self.path, line_format=self._lines, visit=self._count)
+        return {
+            "records": self._chain.sequence,
+            "steps": self._counts[RecordKind.STEP],
+            "events": self._counts[RecordKind.EVENT],
+        }
+
+    def _count(self, entry: Entry) -> None:
+        self._counts[record_kind(entry.payload)] += 1
 
     def __enter__(self) -> Self:
         return self

@@ -331,6 +331,11 @@ class EventStreamWriter:
         """The file."""
         return self._chain.path
 
+    @property
+    def sequence(self) -> int:
+        """Number of events in the stream."""
+        return self._chain.sequence
+
     def write(self, payload: Mapping[str, Any], *, event_type: str | None = None) -> None:
         """Add one event.
 
@@ -356,10 +361,18 @@ class EventStreamWriter:
         """Make every event durable."""
         self._chain.sync()
 
-    def end(self, payload: Mapping[str, Any] | Encoded) -> None:
-        """Write the closing event, after which nothing can follow, and let go of the file."""
-        text = payload if isinstance(payload, Encoded) else compact_json(payload)
-        self._chain.close({"event_type": CLOSING_EVENT, "payload_json": text})
+    def end(self, outcome: Mapping[str, Any]) -> None:
+        """Write the closing event, after which nothing can follow, and let go of the file.
+
+        Args:
+            outcome: how it ended: ``status`` (complete or failed) and whatever else is worth keeping.
+
+        Raises:
+            ValueError: JSON cannot say it.
+            StorageError: the file system refused; the stream is as before.
+        """
+        payload = {"closing": {**outcome, "events": self._chain.sequence}}
+        self._chain.close({"event_type": CLOSING_EVENT, "payload_json": compact_json(payload)})
 
     def close(self) -> None:
         """Let go of the file; the stream can be continued."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ripieno._verdict import Check, VerifyOptions, VerifyReport, VerifyStatus
 from ripieno.chain import GENESIS, ChainReport, Entry, verify_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import open_regular
-from scpn_phase_orchestrator.runtime._audit_check import LogCheck, check_closing, check_log
+from ripieno.verify import Check, VerifyOptions, VerifyReport, VerifyStatus
+from scpn_phase_orchestrator.runtime._audit_check import LogCheck, check_log
 from scpn_phase_orchestrator.runtime._audit_envelope import MAGIC
 from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, RecordKind, record_kind
 from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
@@ -131,18 +131,27 @@ def _check_stream(path: Path) -> LogCheck:
     try:
         chain = verify_chain(path, line_format=EnvelopeFrames(keys=keys), visit=take)
         if chain.closing is not None:
-            status = _stream_status(chain.closing["event"], counts, chain.entries)
+            status = _stream_status(chain.closing["event"], n_events)
     except IntegrityError as error:
         status, problem = VerifyStatus.TAMPERED, str(error).replace("line ", "event ", 1)
     torn = 0 if chain is None else chain.torn_bytes
     return LogCheck(status, n_events, counts, head, signatures, bool(keys), torn, problem)
 
 
-def _stream_status(event: AuditStreamEvent, counts: dict[RecordKind, int], number: int) -> VerifyStatus:
-    """Give the status that a closing event tells; a stream of a log carries the closing record of the log."""
-    if record_kind(event.payload) is RecordKind.CLOSING:
-        return check_closing(event.payload, counts, number)
-    return VerifyStatus.COMPLETE
+def _stream_status(event: AuditStreamEvent, n_events: int) -> VerifyStatus:
+    """Give the status that a closing event tells.
+
+    Raises:
+        IntegrityError: it is not the one of the stream.
+    """
+    closing = event.payload.get("closing")
+    fields = cast("dict[str, object]", closing) if isinstance(closing, dict) else {}
+    if type(fields.get("events")) is not int or fields["events"] != n_events:
+        found = fields.get("events")
+        raise IntegrityError(f"event {event.sequence}: the closing event counts {found!r:.40} events, not {n_events}")
+    if fields.get("status") not in ("complete", "failed"):
+        raise IntegrityError(f"event {event.sequence}: the closing event has the status {fields.get('status')!r:.40}")
+    return VerifyStatus(cast("str", fields["status"]))
 
 
 def _report_on_stream(path: Path, check: LogCheck) -> VerifyReport:

@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from audit_runs import drive, judged, lines_of, records_of
 
+from ripieno import chain
 from ripieno.verify import VerifyStatus
 from scpn_phase_orchestrator.exceptions import AuditError
+from scpn_phase_orchestrator.runtime import _audit_lines, audit_logger, audit_stream
 from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.replay import ReplayEngine
 
@@ -194,3 +198,63 @@ def test_a_full_disk_of_the_event_stream_is_said_too(tmp_path: Path) -> None:
     assert writer.returncode == 0
     assert judged(tmp_path / "log").status is VerifyStatus.INTERRUPTED
     assert judged(tmp_path / "stream").status is VerifyStatus.INTERRUPTED
+
+
+def test_an_interrupt_at_any_line_leaves_log_and_stream_in_step(tmp_path: Path) -> None:
+    """Ctrl-C anywhere while a record is written; whoever catches it can go on and close."""
+    sources = tuple(str(Path(module.__file__ or "")) for module in (audit_logger, audit_stream, _audit_lines, chain))
+    number, is_over = 0, False
+    while not is_over:
+        number += 1
+        count = 0
+
+        def trace(frame: FrameType, event: str, _: object, wanted: int = number) -> Any:
+            nonlocal count
+            if frame.f_code.co_filename not in sources:
+                return None
+            if event == "line":
+                count += 1
+                if count == wanted:
+                    raise KeyboardInterrupt
+            return trace
+
+        path = tmp_path / str(number)
+        log = AuditLogger(path, event_stream=path.with_suffix(".spoa"), fsync="never")
+        log.log_event("before")
+        sys.settrace(trace)
+        try:
+            log.log_event("interrupted")
+            is_over = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        log.log_event("after")
+        log.close()
+        assert judged(path).status is VerifyStatus.COMPLETE, number
+        assert judged(path.with_suffix(".spoa")).status is VerifyStatus.COMPLETE, number
+        names = [record["event"] for record in records_of(path)[:-1]]
+        assert names in (["before", "after"], ["before", "interrupted", "after"])
+        assert [event.event_type for event in audit_stream.read_event_stream(path.with_suffix(".spoa"))] == names
+    assert number > 50
+
+
+def test_a_fork_cannot_write_what_its_parent_writes(tmp_path: Path) -> None:
+    code = """
+import os
+log = AuditLogger(sys.argv[1])
+log.log_event("parent")
+pid = os.fork()
+if pid == 0:
+    try:
+        log.log_event("child")
+    except AuditError as error:
+        say(error)
+    os._exit(0)
+os.waitpid(pid, 0)
+log.close()
+"""
+    writer = child(code, tmp_path / "log")
+    assert "the process that opened it" in writer.communicate()[0]
+    assert [record.get("event") for record in records_of(tmp_path / "log")] == ["parent", None]
+    assert judged(tmp_path / "log").status is VerifyStatus.COMPLETE

@@ -83,7 +83,7 @@ def test_every_event_is_what_the_documentation_says(
         drive(log, 3)
     records = records_of(tmp_path / "log")
     previous = "0" * 64
-    for number, (data, record) in enumerate(zip(frames(tmp_path / "stream"), records, strict=True), start=1):
+    for number, (data, record) in enumerate(zip(frames(tmp_path / "stream")[:-1], records[:-1], strict=True), start=1):
         message = envelope_class().FromString(data[2 if len(data) < 2**14 else 3 :])
         covered = {
             "event_type": message.event_type,
@@ -198,6 +198,23 @@ def test_half_an_event_is_overwritten(tmp_path: Path) -> None:
     with EventStreamWriter(path) as writer:
         writer.write({"n": 3})
     assert [event.payload["n"] for event in read_event_stream(path)] == [1, 3]
+
+
+def test_a_closing_event_that_counts_other_events_is_refused(tmp_path: Path) -> None:
+    for closing in ({"events": 5, "status": "complete"}, {"events": 1, "status": "perfect"}, {}, 3):
+        path = tmp_path / str(closing)
+        writer = EventStreamWriter(path)
+        writer.write({"n": 1})
+        writer._chain.close({"event_type": "closing", "payload_json": compact({"closing": closing}).encode()})
+        report = judged(path)
+        assert report.status is VerifyStatus.TAMPERED
+        assert report.first_problem.startswith("event 2: the closing event")
+
+
+def test_the_closing_event_names_the_end_of_the_log(stream: Path) -> None:
+    message = envelope_class().FromString(frames(stream)[-1][2:])
+    head = records_of(stream.with_name("log"))[-1]["_hash"]
+    assert json.loads(message.payload_json) == {"closing": {"events": 6, "log_head": head, "status": "complete"}}
 
 
 def test_an_ended_stream_is_not_continued(stream: Path) -> None:

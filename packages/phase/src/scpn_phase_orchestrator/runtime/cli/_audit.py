@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ripieno._printable import printable
 from ripieno.canonical import INDENTED, INDENTED_LINE
 from ripieno.errors import RipienoError
 from ripieno.files import write_atomic
@@ -153,10 +154,6 @@ def _formatted(value: object, form: str) -> str:
     return format(value, form) if isinstance(value, int | float) else str(value)
 
 
-def _printable(line: str) -> str:
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
-
-
 @click.command()
 @click.argument("log", type=_EXISTING)
 @click.option("--json-out", "--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -178,7 +175,7 @@ def report(log: Path, as_json: bool) -> None:
         click.echo(INDENTED.dumps(summary))
     else:
         for line in format_audit_report(summary):
-            click.echo(_printable(line))
+            click.echo(printable(line))
     if not summary["hash_chain_ok"]:
         click.echo(f"  {one_line(summary['problem'])}", err=True)
         raise click.exceptions.Exit(EXIT_REFUSED)
