@@ -1,29 +1,67 @@
-"""Write docs/reference/cli.md from the commands themselves: `.venv/bin/python scripts/cli_reference.py`."""
+"""Write docs/reference/cli.md and phase-cli.md from the commands themselves.
+
+Run it with `.venv/bin/python scripts/cli_reference.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from ripieno.cli import cli
+from ripieno.cli import cli as ripieno
+from scpn_phase_orchestrator.runtime.cli import main as spo
 
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "cli.md"
-HEADER = """# Command line
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+RIPIENO_HEADER = """# Command line: ripieno
 
 This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
 Exit codes everywhere: 0 all holds, 1 a verdict against what was given, 2 bad input or wrong usage.
 """
+SPO_HEADER = """# Command line: spo
+
+This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
+
+| Exit code | Means |
+|---|---|
+| 0 | done, and the verdict, if there is one, is positive |
+| 1 | the input was refused, or the verdict is negative: the table below says which commands give one |
+| 2 | wrong usage: an unknown option, or a name or path that leads nowhere |
+| 3 | a defect of this program; `spo --debug ...` shows the traceback |
+| 130 | interrupted by Ctrl-C; what was written so far stays valid |
+
+| Command | Ends with 1 although its input was fine when |
+|---|---|
+| `compare` | supervised runs end with a worse verdict than open-loop ones |
+| `sweep` | a cell failed |
+| `validate` | the spec is invalid |
+| `replay`, `report`, `explain`, `watch` | the log or stream does not hold, or a step does not lead to the next |
+| `quickstart` | anything that it checks does not hold |
+
+`twin-confidence --fail-on-critical` ends with 2 when a tick is critical.
+
+Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value.
+"""
 
 
-def render() -> str:
-    """Give the page: every command's help, depth first."""
-    return HEADER + "".join(_sections(cli, None, "ripieno"))
+def render_ripieno() -> str:
+    """Give the page on `ripieno`: every command's help, depth first."""
+    return RIPIENO_HEADER + "".join(_sections(ripieno, None, "ripieno"))
+
+
+def render_spo() -> str:
+    """Give the page on `spo`."""
+    return SPO_HEADER + "".join(_sections(spo, None, "spo"))
+
+
+PAGES: dict[str, Callable[[], str]] = {"cli.md": render_ripieno, "phase-cli.md": render_spo}
+"""Name of a page -> what gives its text."""
 
 
 def _sections(command: click.Command, parent: click.Context | None, name: str) -> list[str]:
     width = {"terminal_width": 80, "max_content_width": 80}  # what fits beside the two menus of the site
-    context = click.Context(command, info_name=name, parent=parent, **width, **command.context_settings)
+    context = click.Context(command, info_name=name, parent=parent, **{**command.context_settings, **width})
     sections = [f"\n## {context.command_path}\n\n```text\n{command.get_help(context).strip()}\n```\n"]
     if isinstance(command, click.Group):
         for child_name in command.list_commands(context):
@@ -34,4 +72,5 @@ def _sections(command: click.Command, parent: click.Context | None, name: str) -
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
+    for page, render in PAGES.items():
+        (REFERENCE / page).write_text(render(), encoding="utf-8")

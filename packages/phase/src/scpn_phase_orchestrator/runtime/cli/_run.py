@@ -113,7 +113,7 @@ def run(
 ) -> None:
     """Run a pack or a spec under its supervisor.
 
-    SPEC is the name of a pack ('spo packs' lists them), a folder with a binding_spec.yaml, or a spec file. Nothing is
+    Give the name of a pack ('spo packs' lists them), a folder with a binding_spec.yaml, or a spec file. Nothing is
     actuated: a run is a simulation.
 
     \b
