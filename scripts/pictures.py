@@ -1,4 +1,7 @@
-"""Draw the pictures of the README from a run: `.venv/bin/python scripts/pictures.py runs/push-...`."""
+"""Draw the pictures of the README: `.venv/bin/python scripts/pictures.py runs/push-...`.
+
+The planar push comes from a run folder; the power grid is run here, 1,000 steps from seed 42.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,33 @@ import matplotlib as mpl
 from chamber.cell.record import read_cell_record
 from chamber.cell_report.trajectories import trajectory_figure
 from ripieno.report import FIGURE_STYLE
+from scpn_phase_orchestrator.binding import load_binding_spec
+from scpn_phase_orchestrator.domainpacks import resolve_spec_path
+from scpn_phase_orchestrator.reporting.figures import comparison_figure
+from scpn_phase_orchestrator.runtime.simulation import simulate
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
+LOOK = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
 
 
-def main(run: Path) -> None:
-    """Draw what the first partner of a cell does with and without the stack."""
-    record = read_cell_record(run)
+def main(run: Path | None) -> None:
+    """Draw what the first partner of a cell does, and what supervision changes in a grid."""
     IMAGES.mkdir(exist_ok=True)
     with mpl.rc_context(FIGURE_STYLE):
-        figure = trajectory_figure(record.cell, record.outcomes, record.cell.partners[0].label)
-        look = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
-        figure.savefig(IMAGES / "planar-push.png", metadata={"Software": None}, **look)
+        if run is not None:
+            record = read_cell_record(run)
+            figure = trajectory_figure(record.cell, record.outcomes, record.cell.partners[0].label)
+            figure.savefig(IMAGES / "planar-push.png", metadata={"Software": None}, **LOOK)
+        path = resolve_spec_path("power_grid")
+        spec = load_binding_spec(path)
+        before, after = (
+            simulate(spec, steps=1_000, policy_enabled=enabled, binding_spec_path=path).history
+            for enabled in (False, True)
+        )
+        assert before is not None
+        assert after is not None
+        comparison_figure(before, after).savefig(IMAGES / "power-grid.png", metadata={"Software": None}, **LOOK)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)
