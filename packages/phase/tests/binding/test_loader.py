@@ -161,7 +161,7 @@ def test_a_byte_order_mark_is_skipped(s1_path: Path, tmp_path: Path) -> None:
         ("dangling.yaml", "cannot read spec file"),
         ("circle.yaml", "cannot read spec file"),
         ("pipe.yaml", "not a regular file"),
-        ("large.yaml", "bytes; at most 10485760 are read"),
+        ("large.yaml", "at most 10485760 bytes are read"),
         ("latin.yaml", r"not UTF-8: byte 13 is wrong \(line 2\)"),
         ("utf16.yaml", "not UTF-8"),
         ("empty.yaml", "the file is empty"),

@@ -1,6 +1,7 @@
 """Rule files: what is read, and how each fault is told."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,12 @@ def test_a_full_file_is_read(tmp_path: Path):
         StlMonitor("hint", "eventually (R > 0.9)", "soft"),
     )
     assert load_policy_rules(str(path)) == list(document.rules)
+
+
+def test_a_byte_order_mark_is_passed_over_as_in_a_spec(tmp_path: Path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(FULL, encoding="utf-8-sig")
+    assert len(load_policy_rules(path)) == 2
 
 
 def test_json_is_read_too(tmp_path: Path):
@@ -197,16 +204,20 @@ def test_an_alias_bomb_is_refused(tmp_path: Path):
 
 
 def test_what_is_no_text_file_is_refused(tmp_path: Path):
-    with pytest.raises(PolicyError, match=r"invalid policy rules: cannot read .*missing.yaml: No such file"):
+    with pytest.raises(PolicyError, match=r"invalid policy rules: .*missing.yaml: cannot read rule file: No such file"):
         load_policy_rules(tmp_path / "missing.yaml")
-    with pytest.raises(PolicyError, match="invalid policy rules: cannot read"):
+    with pytest.raises(PolicyError, match="not a regular file"):
         load_policy_rules(tmp_path)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for endless in (tmp_path / "pipe.yaml", Path("/dev/zero")):
+        with pytest.raises(PolicyError, match="not a regular file"):
+            load_policy_rules(endless)
     binary = tmp_path / "policy.yaml"
     binary.write_bytes(b"rules: \xff")
-    with pytest.raises(PolicyError, match="is not UTF-8: byte 7 is wrong"):
+    with pytest.raises(PolicyError, match=r"policy.yaml, line 1: not UTF-8: byte 7 is wrong"):
         load_policy_rules(binary)
     binary.write_bytes(b"#" * (10 * 2**20 + 1))
-    with pytest.raises(PolicyError, match="at most 10485760 are read"):
+    with pytest.raises(PolicyError, match="at most 10485760 bytes are read"):
         load_policy_rules(binary)
 
 

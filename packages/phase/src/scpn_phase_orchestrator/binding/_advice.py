@@ -8,7 +8,8 @@ from typing import Any
 
 from scpn_phase_orchestrator.binding._consistency import GUARD
 from scpn_phase_orchestrator.binding._descriptors import nearest
-from scpn_phase_orchestrator.binding._document import MAX_BYTES, DocumentError, parse_yaml, plain
+from scpn_phase_orchestrator.binding._document import DocumentError, parse_yaml, plain
+from scpn_phase_orchestrator.binding._file import document_text
 from scpn_phase_orchestrator.binding.types import ActuatorMapping, BindingSpec
 
 __all__ = ["advice", "stability_bound"]
@@ -246,10 +247,8 @@ def _knobs_of_rules(spec: BindingSpec) -> set[tuple[str, str]] | None:
     if not rules.is_file():
         return set()
     try:
-        if rules.stat().st_size > MAX_BYTES:
-            return None
-        return set(_actions(plain(parse_yaml(rules.read_text(encoding="utf-8")))))
-    except (OSError, UnicodeDecodeError, DocumentError):
+        return set(_actions(plain(parse_yaml(document_text(rules, "rule file")))))
+    except DocumentError:
         return None
 
 

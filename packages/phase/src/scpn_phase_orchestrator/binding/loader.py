@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from scpn_phase_orchestrator.binding._descriptors import INVALID, Report, Violation
 from scpn_phase_orchestrator.binding._document import MAX_BYTES, DocumentError, Node, parse_json, parse_yaml
+from scpn_phase_orchestrator.binding._file import document_text
 from scpn_phase_orchestrator.binding.schema import SPEC
 from scpn_phase_orchestrator.binding.types import BindingSpec, SpecOrigin
 from scpn_phase_orchestrator.exceptions import BindingError
@@ -51,7 +51,11 @@ def load_binding_spec(path: str | Path) -> BindingSpec:
     if parse is None:
         suffix = file.suffix or "no extension"
         raise _refusal(source, f"unsupported extension ({suffix}); a spec is a .yaml, .yml or .json file")
-    return _read(_text(file), source, parse, file)
+    try:
+        text = document_text(file, "spec file")
+    except DocumentError as error:
+        raise _refusal(source, str(error), error.line) from error
+    return _read(text, source, parse, file)
 
 
 def parse_binding_spec(text: str, *, source: str = "spec", is_json: bool = False) -> BindingSpec:
@@ -76,29 +80,6 @@ def _read(text: str, source: str, parse: Callable[[str], Node], path: Path | Non
         raise BindingLoadError(source, sorted(report.violations, key=lambda violation: violation.line))
     spec.origin = SpecOrigin(path, report.lines)
     return spec
-
-
-def _text(file: Path) -> str:
-    try:
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise _refusal(str(file), "not a regular file")
-        if status.st_size > MAX_BYTES:
-            raise _refusal(str(file), f"the file has {status.st_size} bytes; at most {MAX_BYTES} are read")
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        if isinstance(error, BindingLoadError):
-            raise
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        raise _refusal(str(file), f"cannot read spec file: {reason}") from error
-    if len(data) > MAX_BYTES:
-        raise _refusal(str(file), f"the file has more than {MAX_BYTES} bytes")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _refusal(str(file), f"not UTF-8: byte {error.start} is wrong", line) from error
 
 
 def _refusal(source: str, message: str, line: int = 0) -> BindingLoadError:

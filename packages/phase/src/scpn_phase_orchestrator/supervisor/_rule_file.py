@@ -20,7 +20,8 @@ from scpn_phase_orchestrator.binding._descriptors import (
     Text,
     nearest,
 )
-from scpn_phase_orchestrator.binding._document import MAX_BYTES, DocumentError, Node, Scalar, parse_json, parse_yaml
+from scpn_phase_orchestrator.binding._document import DocumentError, Node, Scalar, parse_json, parse_yaml
+from scpn_phase_orchestrator.binding._file import document_text
 from scpn_phase_orchestrator.binding.types import SCOPE_PATTERN, VALID_KNOBS, VALID_SEVERITIES
 from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.supervisor._rule_metrics import METRICS, needs_layer
@@ -62,15 +63,9 @@ def load_policy_document(path: str | Path) -> PolicyDocument:
     """
     file = Path(path)
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise PolicyError(f"invalid policy rules: cannot read {file}: {error.strerror or error}") from error
-    if len(data) > MAX_BYTES:
-        raise PolicyError(f"invalid policy rules: {file} is {len(data)} bytes long, at most {MAX_BYTES} are read")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise PolicyError(f"invalid policy rules: {file} is not UTF-8: byte {error.start} is wrong") from error
+        text = document_text(file, "rule file")
+    except DocumentError as error:
+        raise _refusal(str(file), error) from error
     return parse_policy_document(text, source=str(file), is_json=file.suffix.lower() == ".json")
 
 
@@ -90,8 +85,7 @@ def parse_policy_document(text: str, *, source: str = "policy", is_json: bool = 
     try:
         root = parse_json(text) if is_json else parse_yaml(text)
     except DocumentError as error:
-        where = f"{source}, line {error.line}" if error.line else source
-        raise PolicyError(f"invalid policy rules: {where}: {error}") from error
+        raise _refusal(source, error) from error
     report = Report()
     document = _DOCUMENT.read(root, (), report)
     if report.violations:
@@ -101,6 +95,11 @@ def parse_policy_document(text: str, *, source: str = "policy", is_json: bool = 
         raise PolicyError(f"invalid policy rules: {source}: {shown}")
     _warn_of_dead_conditions(document, source)
     return document
+
+
+def _refusal(source: str, error: DocumentError) -> PolicyError:
+    where = f"{source}, line {error.line}" if error.line else source
+    return PolicyError(f"invalid policy rules: {where}: {error}")
 
 
 @dataclass(frozen=True)
