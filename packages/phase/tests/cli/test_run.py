@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ripieno.verify import VerifyStatus, verify
+from scpn_phase_orchestrator.binding.loader import load_binding_spec
 from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.cli import main
 from scpn_phase_orchestrator.runtime.replay import ReplayEngine
+from scpn_phase_orchestrator.runtime.simulation import simulate
 
 SPO = [sys.executable, "-c", "from scpn_phase_orchestrator.runtime.cli import main; main()"]
 
@@ -53,7 +55,9 @@ class TestRun:
         first, second, verdict, _ = result.stdout.splitlines()
         assert first.split()[:2] == ["feeders", "good"]
         assert second.split()[:2] == ["storms", "bad"]
-        assert verdict.startswith("Achieved: ")
+        expected = simulate(load_binding_spec(s1_path)).verdict
+        assert expected is not None
+        assert verdict == expected.sentence
         assert "Resolved configuration" not in result.output
 
     def test_quiet_prints_results_only(self, s1_path: Path) -> None:

@@ -91,7 +91,9 @@ class TestSweep:
         expected = simulate(spec, steps=40, seed=2)
         assert expected.verdict is not None
         assert result.rows[-1]["score"] == expected.verdict.score
-        assert result.rows[-1]["r_good"] == pytest.approx(np.mean(expected.r_good_history[-10:]), rel=1e-12)
+        assert result.rows[-1]["r_good"] == pytest.approx(
+            np.mean(expected.r_good_history[-expected.verdict.judged_steps :]), rel=1e-12
+        )
         assert result.rows[-1]["actions"] == expected.action_total
 
     def test_the_run_folder_verifies_and_holds_table_and_figure(self, s1_path: Path, tmp_path: Path) -> None:

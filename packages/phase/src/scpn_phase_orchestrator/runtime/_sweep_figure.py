@@ -48,7 +48,7 @@ def _draw_curves(axis: Axes, settings: Mapping[str, Sequence[float]], rows: Sequ
             values, [min(group) for group in groups], [max(group) for group in groups], color=colour, alpha=0.15, lw=0
         )
     axis.set_xlabel(path)
-    axis.set_ylabel("last quarter of the run")
+    axis.set_ylabel("at the end of the run")
     axis.set_ylim(-0.02, 1.02)
     axis.legend(loc="best", fontsize=8)
 

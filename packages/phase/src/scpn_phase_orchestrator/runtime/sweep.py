@@ -29,12 +29,11 @@ from scpn_phase_orchestrator.binding.validator import validate_binding_spec
 from scpn_phase_orchestrator.exceptions import BindingError, ValidationError
 from scpn_phase_orchestrator.runtime.simulation import load_rules_beside, simulate
 from scpn_phase_orchestrator.supervisor.policy_rules import PolicyRule, load_policy_rules
-from scpn_phase_orchestrator.supervisor.verdict import JUDGED_SHARE
 
 __all__ = ["MEASURES", "SweepResult", "Variation", "run_cell", "sweep", "with_setting"]
 
 MEASURES = ("r_good", "r_bad", "mean_r", "score", "outcome", "regime", "actions", "violations")
-"""What a cell gives: means over the last quarter of the run for the first three, then verdict and counts."""
+"""What a cell gives: means over the steps that the verdict looks at for the first three, then verdict and counts."""
 MAX_CELLS = 1_000_000
 _NEW_DRIVER_KEYS = ("zeta", "psi", "frequency", "amplitude", "cadence_hz")
 
@@ -208,7 +207,7 @@ def run_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     history, verdict = result.history, result.verdict
     if history is None or verdict is None:
         raise ValueError("a cell of a sweep needs at least one step")
-    tail = slice(-max(1, round(result.steps * JUDGED_SHARE)), None)
+    tail = slice(-verdict.judged_steps, None)
     return {
         "r_good": float(history.r_good[tail].mean()),
         "r_bad": float(history.r_bad[tail].mean()),
