@@ -12,6 +12,7 @@ import yaml
 from scpn_phase_orchestrator.binding import (
     BindingLoadError,
     binding_document,
+    binding_yaml,
     load_binding_spec,
     parse_binding_spec,
     validate_binding_spec,
@@ -87,6 +88,7 @@ def test_the_full_spec_loads_every_part(full_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".YAML", ".json"])
 def test_all_formats_give_the_same_spec(suffix: str, full_path: Path, tmp_path: Path) -> None:
     spec = load_binding_spec(full_path)
+    assert parse_binding_spec(binding_yaml(spec)) == spec
     document = binding_document(spec)
     text = json.dumps(document) if suffix == ".json" else yaml.safe_dump(document, sort_keys=False)
     assert load_binding_spec(_write(tmp_path, text, f"spec{suffix}")) == spec

@@ -133,3 +133,9 @@ def test_specs_from_different_files_compare_by_content(full_path: Path, tmp_path
     copy = tmp_path / "copy.yaml"
     copy.write_text("\n\n" + full_path.read_text())
     assert load_binding_spec(copy) == load_binding_spec(full_path)
+
+
+def test_the_rule_file_lies_beside_the_spec_under_the_name_that_the_spec_gives(s1_path: Path) -> None:
+    spec = load_binding_spec(s1_path)
+    assert spec.rule_file(Path("packs/mine/binding_spec.yaml")) == Path("packs/mine/policy.yaml")
+    assert replace(spec, policy="night.yml").rule_file(Path("binding_spec.yaml")) == Path("night.yml")

@@ -52,7 +52,7 @@ from scpn_phase_orchestrator.binding.validator import (
     validate_binding_spec,
     validate_binding_spec_security,
 )
-from scpn_phase_orchestrator.binding.writer import binding_document
+from scpn_phase_orchestrator.binding.writer import binding_document, binding_yaml
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.binding.channel_runtime import (
@@ -103,6 +103,7 @@ __all__ = [
     "binding_document",
     "binding_schema",
     "binding_warnings",
+    "binding_yaml",
     "build_channel_algebra_report",
     "format_resolved_binding_config",
     "is_valid_channel_id",

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from scpn_phase_orchestrator.binding._consistency import GUARD
 from scpn_phase_orchestrator.binding._descriptors import nearest
 from scpn_phase_orchestrator.binding._document import DocumentError, parse_yaml, plain
 from scpn_phase_orchestrator.binding._file import document_text
+from scpn_phase_orchestrator.binding._guard import split_guard
 from scpn_phase_orchestrator.binding.types import ActuatorMapping, BindingSpec
 
 __all__ = ["advice", "stability_bound"]
@@ -80,7 +80,7 @@ def _timing(spec: BindingSpec) -> Iterator[_Finding]:
             ),
         )
     ratio = spec.control_period_s / spec.sample_period_s
-    steps = max(1, round(ratio))
+    steps = spec.control_interval_steps
     if abs(ratio - steps) > 1e-6 * steps:
         yield (
             "control_period_s",
@@ -178,10 +178,10 @@ def _observed_variables(spec: BindingSpec) -> Iterator[_Finding]:
     if net is None:
         return
     for position, transition in enumerate(net.transitions):
-        guard = GUARD.fullmatch(transition.guard or "")
-        if guard and guard[1] not in known:
+        guard = split_guard(transition.guard or "")
+        if guard is not None and guard[0] not in known:
             place = f"protocol_net.transitions[{position}].guard"
-            yield place, f"{place}: '{guard[1]}' is not observed, so it never fires" + _one_of(guard[1], known)
+            yield place, f"{place}: '{guard[0]}' is not observed, so it never fires" + _one_of(guard[0], known)
     if not any(net.initial.values()):
         yield "protocol_net.initial", "protocol_net.initial marks no place, so no transition with inputs ever fires"
 
@@ -243,7 +243,7 @@ def _knobs_of_rules(spec: BindingSpec) -> set[tuple[str, str]] | None:
     file = spec.origin.path if spec.origin else None
     if file is None:
         return set() if spec.policy is None else None
-    rules = file.parent / (spec.policy or "policy.yaml")
+    rules = spec.rule_file(file)
     if not rules.is_file():
         return set()
     try:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from scpn_phase_orchestrator.binding._descriptors import nearest
+from scpn_phase_orchestrator.binding._guard import split_guard
 from scpn_phase_orchestrator.binding.channel_algebra import build_channel_algebra_report
 from scpn_phase_orchestrator.binding.types import VALID_CHANNELS, ActuatorMapping, BindingSpec, ProtocolNetSpec
 
-__all__ = ["GUARD", "inconsistencies"]
+__all__ = ["inconsistencies"]
 
 _Finding = tuple[str, str]
 _Key = TypeVar("_Key")
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 _REGIMES = frozenset({"NOMINAL", "DEGRADED", "CRITICAL", "RECOVERY"})
-GUARD = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|>|<)\s*(\S+)\s*", re.ASCII)
-"""Metric, operator and number of a guard."""
 
 
 def inconsistencies(spec: BindingSpec) -> list[_Finding]:
@@ -270,7 +268,7 @@ def _protocol_net(spec: BindingSpec) -> Iterator[_Finding]:
         name = net.transitions[position].name
         yield f"protocol_net.transitions[{position}].name", f"protocol_net.transitions: '{name}' is there twice"
     for position, transition in enumerate(net.transitions):
-        if transition.guard and not _is_guard(transition.guard):
+        if transition.guard and split_guard(transition.guard) is None:
             place = f"protocol_net.transitions[{position}].guard"
             yield place, f"{place} must be 'metric op number' with op one of > >= < <= ==, got {transition.guard!r}"
 
@@ -283,14 +281,6 @@ def _named_places(net: ProtocolNetSpec) -> Iterator[tuple[str, str]]:
         for side, arcs in (("inputs", transition.inputs), ("outputs", transition.outputs)):
             for number, arc in enumerate(arcs):
                 yield f"protocol_net.transitions[{position}].{side}[{number}].place", arc["place"]
-
-
-def _is_guard(text: str) -> bool:
-    match = GUARD.fullmatch(text)
-    try:
-        return match is not None and math.isfinite(float(match[3]))
-    except ValueError:
-        return False
 
 
 def _policy(spec: BindingSpec) -> Iterator[_Finding]:

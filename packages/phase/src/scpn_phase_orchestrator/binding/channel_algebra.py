@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from scpn_phase_orchestrator.binding.types import BindingSpec, ChannelSpec
@@ -132,16 +132,7 @@ def build_channel_algebra_report(spec: BindingSpec) -> ChannelAlgebraReport:
         },
         groups=groups,
         group_membership={channel: names for channel, names in membership.items() if names},
-        edges=tuple(
-            {
-                "source": edge.source,
-                "target": edge.target,
-                "strength": edge.strength,
-                "mode": edge.mode,
-                "template": edge.template,
-            }
-            for edge in edges
-        ),
+        edges=tuple(asdict(edge) for edge in edges),
     )
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from scpn_phase_orchestrator.binding.channel_algebra import build_channel_algebra_report
-from scpn_phase_orchestrator.binding.types import BindingSpec, resolve_extractor_type
+from scpn_phase_orchestrator.binding.types import BindingSpec, ChannelSpec, resolve_extractor_type
 
 __all__ = ["format_resolved_binding_config", "resolved_binding_config"]
 
 
 def resolved_binding_config(spec: BindingSpec) -> dict[str, Any]:
-    """Summarise a spec as a JSON-safe dict, ordered by name or index; values of drivers are not copied.
-
-    `control_interval_steps` is ``max(1, round(control_period_s / sample_period_s))``, halves to the even number.
-    """
+    """Summarise a spec as a JSON-safe dict, ordered by name or index; values of drivers are not copied."""
     families = sorted(spec.oscillator_families.items())
     layers = sorted(spec.layers, key=lambda layer: layer.index)
     return {
@@ -26,7 +23,7 @@ def resolved_binding_config(spec: BindingSpec) -> dict[str, Any]:
         "validation_tier": spec.validation_tier,
         "sample_period_s": spec.sample_period_s,
         "control_period_s": spec.control_period_s,
-        "control_interval_steps": max(1, round(spec.control_period_s / spec.sample_period_s)),
+        "control_interval_steps": spec.control_interval_steps,
         "engine_mode": "kuramoto" if spec.amplitude is None else "stuart_landau",
         "integration": asdict(spec.integration),
         "supervisor": asdict(spec.supervisor),
@@ -100,20 +97,6 @@ def _channel(spec: BindingSpec, channel: str) -> dict[str, Any]:
     layers = [layer for layer in spec.layers if layer.family in families]
     driver = spec.drivers.all_channel_configs().get(channel, {})
     declared = spec.channels.get(channel)
-    empty: dict[str, Any] = dict.fromkeys(
-        (
-            "role",
-            "required",
-            "units",
-            "metric_semantics",
-            "coupling_participation",
-            "audit_serialisation",
-            "replay_semantics",
-            "supervisor_visibility",
-            "derived_from",
-            "derive_rule",
-        )
-    )
     return {
         "families": sorted(families),
         "extractors": sorted({resolve_extractor_type(family.extractor_type) for family in families.values()}),
@@ -122,7 +105,7 @@ def _channel(spec: BindingSpec, channel: str) -> dict[str, Any]:
         "layer_count": len(layers),
         "oscillator_count": sum(len(layer.oscillator_ids) for layer in layers),
         "declared": declared is not None,
-        **(empty if declared is None else asdict(declared)),
+        **(dict.fromkeys(entry.name for entry in fields(ChannelSpec)) if declared is None else asdict(declared)),
     }
 
 

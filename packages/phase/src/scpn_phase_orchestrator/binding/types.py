@@ -353,6 +353,15 @@ class BindingSpec:
     origin: SpecOrigin | None = field(default=None, init=False, repr=False, compare=False)
     """File and lines, when a loader read the spec; no part of what it says."""
 
+    @property
+    def control_interval_steps(self) -> int:
+        """Steps from one decision to the next: the ratio of the periods, rounded (halves to the even number), >= 1."""
+        return max(1, round(self.control_period_s / self.sample_period_s))
+
+    def rule_file(self, spec_path: Path) -> Path:
+        """Where the rule file lies, beside the file of this spec; without a `policy` it need not exist."""
+        return spec_path.parent / (self.policy or "policy.yaml")
+
     def get_omegas(self) -> list[float]:
         """Natural frequencies of all oscillators in layer order (rad/s), 1.0 where a layer declares none.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import yaml
+
 from scpn_phase_orchestrator.binding.types import BindingSpec, DriverSpec
 
-__all__ = ["binding_document"]
+__all__ = ["binding_document", "binding_yaml"]
 
 
 def binding_document(spec: BindingSpec) -> dict[str, Any]:
@@ -17,6 +19,13 @@ def binding_document(spec: BindingSpec) -> dict[str, Any]:
     """
     document: dict[str, Any] = _plain(spec)
     return document
+
+
+def binding_yaml(spec: BindingSpec) -> str:
+    """The same as YAML, keys in the order of the table of the format."""
+    return yaml.safe_dump(
+        binding_document(spec), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -15,13 +15,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
-
 from ripieno.files import sha256_file
 from scpn_phase_orchestrator.binding.loader import SPEC_FILE_NAME, load_binding_spec
 from scpn_phase_orchestrator.binding.types import BindingSpec, HierarchyLayer
 from scpn_phase_orchestrator.binding.validator import binding_warnings, validate_binding_spec
-from scpn_phase_orchestrator.binding.writer import binding_document
+from scpn_phase_orchestrator.binding.writer import binding_yaml
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.scaffold.catalogue import Pack, all_packs
 from scpn_phase_orchestrator.scaffold.folder import check_name
@@ -162,13 +160,11 @@ def _spec_text(spec: BindingSpec, template: str) -> str:
     header = (
         f"# {spec.name}: a draft for review with the structure of the pack {template}. Nothing in it was measured.\n"
     )
-    return header + yaml.safe_dump(
-        binding_document(spec), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
-    )
+    return header + binding_yaml(spec)
 
 
 def _policy_text(template: Pack) -> str:
-    path = template.path.parent / (template.spec.policy or "policy.yaml")
+    path = template.spec.rule_file(template.path)
     header = f"# Rules of the pack {template.name}, as they stand there.\n"
     return header + (path.read_text(encoding="utf-8") if path.is_file() else "rules: []\n")
 

@@ -29,7 +29,7 @@ from scpn_phase_orchestrator.binding.validator import (
     validate_binding_spec,
     validate_binding_spec_security,
 )
-from scpn_phase_orchestrator.binding.writer import binding_document
+from scpn_phase_orchestrator.binding.writer import binding_yaml
 from scpn_phase_orchestrator.domainpacks import resolve_spec_path
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.scaffold.folder import check_name
@@ -216,9 +216,7 @@ class LlmProposal:
         header = (
             f"# {self.name}: proposed by a language model, for review: check every value before it means anything.\n"
         )
-        spec = header + yaml.safe_dump(
-            binding_document(self.spec), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
-        )
+        spec = header + binding_yaml(self.spec)
         warnings = binding_warnings(self.spec)
         readme = _readme(self, warnings)
         audit = {

@@ -25,6 +25,7 @@ from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.supervisor._rule_metrics import metric_reader
 from scpn_phase_orchestrator.supervisor.petri_net import Marking, PetriNet, Transition
 from scpn_phase_orchestrator.supervisor.policy_rules import PolicyCondition, PolicyRule
+from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK
 
 __all__ = [
     "FormalCondition",
@@ -319,8 +320,6 @@ class FormalRule:
     @property
     def regime_ranks(self) -> tuple[int, ...]:
         """Ranks of the regimes in which the rule may fire, ascending."""
-        from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK
-
         return tuple(sorted({REGIME_RANK[regime] for regime in self.rule.regimes}))
 
 

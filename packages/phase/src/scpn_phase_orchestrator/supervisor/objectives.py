@@ -178,7 +178,8 @@ class ObjectiveSupervisor:
             bad = lock[self._bad]
             total += self._weights[1] * (1.0 - float(bad.mean()))
             weight += self._weights[1]
-            is_broken = is_broken or float(bad.max()) > self._settings.bad_ceiling
+            recent = self.window.plain_lock[self._bad]
+            is_broken = is_broken or max(float(bad.max()), float(recent.max())) > self._settings.bad_ceiling
         value = total / weight if weight > 0.0 else 1.0
         return min(value, DEGRADED_CAP) if is_broken else value
 

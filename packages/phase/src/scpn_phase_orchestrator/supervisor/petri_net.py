@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scpn_phase_orchestrator.binding._guard import split_guard
 from scpn_phase_orchestrator.exceptions import PolicyError
 
 __all__ = ["COMPARISONS", "Arc", "Guard", "Marking", "PetriNet", "Place", "Transition", "parse_guard"]
@@ -20,8 +20,6 @@ COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
 }
 """The comparisons that guards and rules know."""
-
-_GUARD = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|>|<)\s*(\S+)\s*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,10 @@ def parse_guard(text: str) -> Guard:
         >>> parse_guard("R_0 > 0.7")
         Guard(metric='R_0', op='>', threshold=0.7)
     """
-    match = _GUARD.fullmatch(text)
-    try:
-        number = math.nan if match is None else float(match[3])
-    except ValueError:
-        number = math.nan
-    if match is None or not math.isfinite(number):
+    parts = split_guard(text)
+    if parts is None:
         raise PolicyError(f"guard must read '<metric> <op> <number>' with op {' '.join(COMPARISONS)}, got {text!r}")
-    return Guard(match[1], match[2], number)
+    return Guard(*parts)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def _rule_document(spec: BindingSpec, spec_path: Path, policy: Path | None) -> P
     """Read the rule file that was named, that the spec names, or that lies beside it; there may be none."""
     from scpn_phase_orchestrator.supervisor.policy_rules import load_policy_document
 
-    path = policy or spec_path.parent / (spec.policy or "policy.yaml")
+    path = policy or spec.rule_file(spec_path)
     if policy is None and spec.policy is None and not path.is_file():
         return None
     return load_policy_document(path)
