@@ -40,3 +40,12 @@ def test_old_readings_fade_with_the_memory():
     for r in [1.0] * 50 + [0.0] * 10:
         window.update(np.array([r]))
     assert window.mean_r[0] == pytest.approx(0.9**10)
+
+
+def test_the_plain_mean_covers_exactly_its_last_readings():
+    window = CoherenceWindow([3], memory_steps=4)
+    readings = np.random.default_rng(1).uniform(0, 1, 37)
+    for k, r in enumerate(readings, start=1):
+        window.update(np.array([r]))
+        expected = lock_level(np.array([(readings[max(0, k - 10) : k] ** 2).mean()]), np.array([3]))
+        assert window.plain_lock[0] == pytest.approx(expected[0], abs=1e-7)

@@ -178,6 +178,14 @@ def test_a_failing_protocol_net_is_counted_and_the_coherence_decides(s1_path, ca
     assert supervisor.regime_manager.current_regime is Regime.NOMINAL
 
 
+def test_not_nominal_after_a_moment_of_freedom_of_a_layer_that_was_locked_for_long(s1_path):
+    supervisor, knobs = setup(s1_path, K_BAD, K_GOOD)
+    for step in range(400):
+        decide(supervisor, knobs, good=1.0, bad=1.0 if step < 300 else 0.0, step=step)
+    assert supervisor.window.lock[1] < 0.5 < supervisor.window.plain_lock[1]
+    assert supervisor.coherence() < 0.6
+
+
 def test_limits_that_bound_actions_instead_of_values_are_refused(s1_path):
     spec = load_binding_spec(s1_path)
     with pytest.raises(PolicyError, match=r"coupling_gain.*semantics: value"):

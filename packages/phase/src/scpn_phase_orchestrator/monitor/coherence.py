@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CoherenceWindow", "lock_level", "longest_beat_s"]
+from scpn_phase_orchestrator._arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
+__all__ = ["PLAIN_MEMORIES", "CoherenceWindow", "lock_level", "longest_beat_s"]
+
+PLAIN_MEMORIES = 2.5
+"""Length of the plain mean beside the exponential one, in memories."""
 
 
 def lock_level(mean_squared_r: FloatArray, sizes: NDArray[np.int64]) -> FloatArray:
@@ -74,18 +77,32 @@ class CoherenceWindow:
         self._count = 0
         self._mean = np.zeros(len(self._sizes))
         self._square = np.zeros(len(self._sizes))
+        self._recent = np.zeros((max(1, round(PLAIN_MEMORIES * memory_steps)), len(self._sizes)))
+        self._recent_sum = np.zeros(len(self._sizes))
 
     def update(self, layer_r: FloatArray) -> None:
         """Take one reading, shape ``(L,)``."""
         self._count += 1
         weight = max(self._floor, 1.0 / self._count)
-        self._mean += weight * (layer_r - self._mean)
-        self._square += weight * (layer_r * layer_r - self._square)
+        self._mean = self._mean + weight * (layer_r - self._mean)  # new arrays: readers keep theirs
+        square = layer_r * layer_r
+        self._square = self._square + weight * (square - self._square)
+        row = self._recent[(self._count - 1) % len(self._recent)]
+        self._recent_sum += square - row
+        row[:] = square
 
     @property
     def mean_r(self) -> FloatArray:
         """Mean order parameter of every layer, shape ``(L,)``."""
         return self._mean
+
+    @property
+    def plain_lock(self) -> FloatArray:
+        """Lock level of every layer over the last `PLAIN_MEMORIES` memories, all weighted alike, shape ``(L,)``.
+
+        A layer that lets go for a moment and locks again still shows here what a verdict over that time will see.
+        """
+        return lock_level(self._recent_sum / max(1, min(self._count, len(self._recent))), self._sizes)
 
     @property
     def lock(self) -> FloatArray:

@@ -48,10 +48,12 @@ WINDOW_PERIODS = (10.0, 100.0)
 """Least and greatest memory of the layer means, in control periods, unless the spec sets ``window_s``."""
 NEAR_CEILING = 0.7
 """Share of the ceiling from which a bad layer without a lever of its own stops global increases."""
+NOMINAL_SHARE = 0.8
+"""Share of the ceiling above which no regime is nominal: a layer that locks now and then must not pass for free."""
 DISPUTED_BAND = 0.1
 """Net demand below which a common lever stays where it is while layers ask it for opposite things."""
 DEGRADED_CAP = 0.55
-"""Coherence that the regime manager sees at most while a bad layer is locked or a good one has come apart."""
+"""Coherence that the regime manager sees at most while a bad layer is near its ceiling or a good one apart."""
 
 _GLOBAL_VERBS = {
     "K": ("strengthen all coupling", "weaken all coupling"),
@@ -179,7 +181,8 @@ class ObjectiveSupervisor:
             total += self._weights[1] * (1.0 - float(bad.mean()))
             weight += self._weights[1]
             recent = self.window.plain_lock[self._bad]
-            is_broken = is_broken or max(float(bad.max()), float(recent.max())) > self._settings.bad_ceiling
+            highest = max(float(bad.max()), float(recent.max()))
+            is_broken = is_broken or highest > NOMINAL_SHARE * self._settings.bad_ceiling
         value = total / weight if weight > 0.0 else 1.0
         return min(value, DEGRADED_CAP) if is_broken else value
 
