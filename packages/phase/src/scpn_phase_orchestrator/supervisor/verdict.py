@@ -77,6 +77,11 @@ class Verdict:
     is_short: bool = False
 
     @property
+    def is_achieved(self) -> bool:
+        """Whether every good layer holds together and every bad one stays apart."""
+        return self.outcome is Outcome.ACHIEVED
+
+    @property
     def good_r(self) -> float | None:
         """Lowest mean R of the good layers; ``None`` without one."""
         return min((layer.mean_r for layer in self.layers if layer.is_good), default=None)

@@ -27,6 +27,8 @@ __all__ = ["EXIT_INTERRUPTED", "compare", "integration_options", "read_rules", "
 
 EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C."""
+LONG_ENOUGH = 1000
+"""Steps below which a run that did not achieve its objective gets a hint."""
 
 Command = Callable[..., Any]
 
@@ -173,6 +175,8 @@ def run(
         files = [str(path) for path in (audit, audit_stream, plot) if path is not None]
         wrote = f" Wrote {', '.join(files)}." if files else ""
         click.echo(f"{result.steps} steps in {progress.elapsed_s:.2f} s.{wrote}", err=True)
+        if not open_loop and steps < LONG_ENOUGH and result.verdict is not None and not result.verdict.is_achieved:
+            click.echo(f"A short run leaves the supervisor little time; try --steps {LONG_ENOUGH}.", err=True)
 
 
 @click.command()
@@ -343,7 +347,7 @@ def _print_comparison(comparison: Comparison, *, is_quiet: bool) -> None:
                     f"{pair.seed} {name}",
                     f"{result.r_good:.4f}",
                     f"{result.r_bad:.4f}",
-                    result.final_regime,
+                    result.final_regime if result is pair.supervised else "-",
                     f"{verdict.score:.3f}",
                     verdict.outcome.value,
                     uplift,
