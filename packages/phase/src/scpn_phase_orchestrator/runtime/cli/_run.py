@@ -172,11 +172,11 @@ def run(
         _draw(result, opened, plot)
     _print_result(result, as_json=as_json, is_quiet=is_quiet)
     if not is_quiet:
+        if not open_loop and steps < LONG_ENOUGH and result.verdict is not None and not result.verdict.is_achieved:
+            click.echo(f"A short run leaves the supervisor little time; try --steps {LONG_ENOUGH}.", err=True)
         files = [str(path) for path in (audit, audit_stream, plot) if path is not None]
         wrote = f" Wrote {', '.join(files)}." if files else ""
         click.echo(f"{result.steps} steps in {progress.elapsed_s:.2f} s.{wrote}", err=True)
-        if not open_loop and steps < LONG_ENOUGH and result.verdict is not None and not result.verdict.is_achieved:
-            click.echo(f"A short run leaves the supervisor little time; try --steps {LONG_ENOUGH}.", err=True)
 
 
 @click.command()
