@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -50,15 +51,32 @@ def test_an_unknown_command_names_its_neighbour():
     assert "Did you mean 'compare'?" in done.stderr
 
 
-def test_an_error_of_ours_is_one_line_and_its_traceback_on_request(tmp_path):
-    (tmp_path / "spec.yaml").write_text("name: [\n")
-    done = spo("run", str(tmp_path / "spec.yaml"))
+def test_an_input_that_is_refused_is_one_line_and_a_traceback_on_request():
+    done = spo("packs", "nothing_of_this_name")
     assert done.returncode == 1
-    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("Error: no pack, file or folder is named 'nothing_of_this_name'")
+    traced = spo("--debug", "packs", "nothing_of_this_name")
+    assert traced.returncode == 1
+    assert "Traceback" in traced.stderr
+
+
+def test_a_defect_of_this_program_is_told_apart_from_refused_input(monkeypatch):
+    @click.command()
+    def broken():
+        raise KeyError("no such\x1bkey")
+
+    name = "scpn_phase_orchestrator.runtime.cli._broken"
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(broken=broken))
+    monkeypatch.setitem(COMMANDS, "broken", ("_broken", "broken", "Fails."))
+    done = CliRunner().invoke(main, ["broken"])
+    assert done.exit_code == 3
+    assert done.stderr == "Internal error: KeyError: 'no such\\x1bkey' (spo --debug ... shows where)\n"
 
 
 def test_hostile_text_cannot_move_the_cursor():
     assert one_line("a\x1b[2Jb\nc") == "a\\x1b[2Jb c"
+    assert one_line("left\u202eright \ud800") == "left\\u202eright \\ud800"
 
 
 def test_documented_names_can_be_imported():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,17 @@ def test_unclean_json_is_refused_everywhere(command: str, text: str, files: dict
 
 
 # --- transfer -------------------------------------------------------------------------------------------------
+
+
+def test_an_endless_input_is_refused_and_a_pipe_is_read(files: dict[str, str], tmp_path: Path) -> None:
+    done = spo("evolutionary-petri-mutation", "/dev/zero")
+    assert done.exit_code == 1
+    assert done.stderr == "Error: cannot read net file /dev/zero: it has more than 67108864 bytes\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as writer:
+        writer.submit(pipe.write_text, '{"places": ["p"], "transitions": ["t"], "arcs": []}')
+        assert spo("evolutionary-petri-mutation", str(pipe)).exit_code == 0
 
 
 def test_transfer_needs_a_source() -> None:

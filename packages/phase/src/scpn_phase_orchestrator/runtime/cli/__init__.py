@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from scpn_phase_orchestrator.runtime.cli._app import main
 
 if TYPE_CHECKING:
-    from scpn_phase_orchestrator.runtime.cli._review import meta_transfer_manifest
+    from scpn_phase_orchestrator.runtime.cli._transfer import meta_transfer_manifest
     from scpn_phase_orchestrator.runtime.simulation import simulate
 
 __all__ = ["main", "meta_transfer_manifest", "simulate"]
 
 _LAZY = {
-    "meta_transfer_manifest": "scpn_phase_orchestrator.runtime.cli._review",
+    "meta_transfer_manifest": "scpn_phase_orchestrator.runtime.cli._transfer",
     "simulate": "scpn_phase_orchestrator.runtime.simulation",
 }
 

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
+from ripieno._printable import printable
 from ripieno.errors import RipienoError
 from scpn_phase_orchestrator.exceptions import SPOError
 
@@ -51,37 +52,37 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "policy-dry-run": ("_formal", "policy_dry_run", "Replay rules over a log without acting."),
     "audit-detector": ("_formal", "audit_detector", "Measure a detector against its false-alarm budget."),
     "meta-transfer-manifest": (
-        "_review",
+        "_transfer",
         "meta_transfer_manifest",
         "Describe, for review, what audit histories could teach another domain.",
     ),
     "evolutionary-policy-dsl-search": (
-        "_review",
+        "_grammars",
         "evolutionary_policy_dsl_search",
         "List bounded mutations of policy rules for review.",
     ),
     "evolutionary-petri-mutation": (
-        "_review",
+        "_grammars",
         "evolutionary_petri_mutation",
         "List bounded mutations of a Petri net for review.",
     ),
     "evolutionary-topology-mutation": (
-        "_review",
+        "_grammars",
         "evolutionary_topology_mutation",
         "List bounded mutations of a coupling topology for review.",
     ),
     "federated-dp-noise-service-preflight": (
-        "_review",
+        "_federated",
         "federated_dp_noise_service_preflight",
         "Check a differential-privacy noise service before it is deployed.",
     ),
     "federated-secure-aggregation-preflight": (
-        "_review",
+        "_federated",
         "federated_secure_aggregation_preflight",
         "Check a secure aggregation before it is deployed.",
     ),
     "federated-transport-preflight": (
-        "_review",
+        "_federated",
         "federated_transport_preflight",
         "Check the transport of node updates before it is deployed.",
     ),
@@ -141,7 +142,7 @@ def _end(ctx: click.Context, error: Exception) -> NoReturn:
 
 def one_line(text: str) -> str:
     """Join the lines of a message and spell out what a terminal would obey."""
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in " ".join(text.split()))
+    return printable(" ".join(text.split()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ripieno._printable import printable
-from ripieno.files import write_atomic
 from scpn_phase_orchestrator.exceptions import PolicyError, ValidationError
+from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, refuse, spec_argument
 from scpn_phase_orchestrator.runtime.cli._json_input import (
     INPUT_FILE,
     OUTPUT_FILE,
     emit,
     load_json_object,
     output_option,
+    print_json,
+    write_output,
 )
-from scpn_phase_orchestrator.runtime.cli._specs import load_valid_spec, spec_argument
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.binding.types import BindingSpec
@@ -35,11 +35,6 @@ _POLICY_OPTION = click.option(
     help="Rule file; by default the one of the spec, or policy.yaml beside it.",
 )
 _SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
-
-
-def _refuse(message: str) -> NoReturn:
-    click.echo(printable(f"ERROR: {message}"), err=True)
-    click.get_current_context().exit(1)
 
 
 def _rule_document(spec: BindingSpec, spec_path: Path, policy: Path | None) -> PolicyDocument | None:
@@ -146,12 +141,9 @@ def formal_export(
             return
         text = export_formal(kind, spec, document, module_name=module_name, max_tokens=max_tokens).text
     except PolicyError as error:
-        _refuse(str(error))
+        refuse(str(error))
     if output is not None:
-        try:
-            write_atomic(output, text.encode())
-        except OSError as error:
-            raise click.ClickException(f"cannot write formal export {output}: {error.strerror}") from error
+        write_output(output, text.encode(), artifact="formal export")
     click.echo(text, nl=False)
     if readiness is not None:
         _print_readiness(readiness)
@@ -199,14 +191,14 @@ def policy_dry_run(binding_spec: Path, log: Path, policy: Path | None, json_out:
     spec = load_valid_spec(binding_spec)
     document = _rule_document(spec, binding_spec, policy)
     if document is None or not document.rules:
-        _refuse(f"spec '{spec.name}' has no rules; name a rule file with --policy")
+        refuse(f"spec '{spec.name}' has no rules; name a rule file with --policy")
     records = [record for record in ReplayEngine(log).load() if "layers" in record]
     if not records:
-        _refuse(f"no step records in {log}")
+        refuse(f"no step records in {log}")
     n_layers = {len(record["layers"]) for record in records if isinstance(record["layers"], list)}
     if n_layers != {len(spec.layers)}:
         found = ", ".join(str(count) for count in sorted(n_layers)) or "no"
-        _refuse(f"the log has {found} layers, spec '{spec.name}' has {len(spec.layers)}: is it a log of this spec?")
+        refuse(f"the log has {found} layers, spec '{spec.name}' has {len(spec.layers)}: is it a log of this spec?")
     report = dry_run_policy_rules(
         document.rules,
         records,
@@ -215,7 +207,7 @@ def policy_dry_run(binding_spec: Path, log: Path, policy: Path | None, json_out:
         layer_indices=[layer.index for layer in spec.layers],
     )
     if json_out:
-        click.echo(json.dumps(report.to_record(), indent=2, sort_keys=True, allow_nan=False))
+        print_json(report.to_record())
         return
     for line in _dry_run_lines(report):
         click.echo(printable(line))

@@ -1,21 +1,51 @@
-"""What stands before a spec is run by a command: find it, read it, validate it, look at its safety tier."""
+"""How commands take a spec: find it, read it, validate it and, before it is run, look at its safety tier."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
+from scpn_phase_orchestrator.binding.loader import BindingLoadError, load_binding_spec
 from scpn_phase_orchestrator.binding.types import BindingSpec
+from scpn_phase_orchestrator.binding.validator import validate_binding_spec
 from scpn_phase_orchestrator.domainpacks import packs_root, resolve_spec_path
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
-from scpn_phase_orchestrator.runtime.cli._specs import load_valid_spec
 
-__all__ = ["OpenedSpec", "open_spec", "refuse"]
+__all__ = ["OpenedSpec", "load_valid_spec", "open_spec", "refuse", "spec_argument"]
+
+
+def spec_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument ``BINDING_SPEC`` (name of a pack, folder or file), passed on as the path of the file."""
+    return click.argument("binding_spec", callback=_resolved)(command)
+
+
+def _resolved(ctx: click.Context, param: click.Parameter, value: str) -> Path:
+    return _spec_file(value, "'BINDING_SPEC'")
+
+
+def _spec_file(name: str, argument: str) -> Path:
+    try:
+        return resolve_spec_path(name)
+    except BindingError as error:
+        raise click.BadParameter(one_line(str(error)), param_hint=argument) from error
+
+
+def load_valid_spec(path: Path) -> BindingSpec:
+    """Read and validate a spec; what is wrong goes to stderr, one ``ERROR:`` line each, and the command ends with 1."""
+    try:
+        spec = load_binding_spec(path)
+    except BindingLoadError as error:
+        refuse(*(f"{error.source}: {violation}" for violation in error.violations))
+    errors = validate_binding_spec(spec)
+    if errors:
+        refuse(*errors)
+    return spec
 
 
 @dataclass(frozen=True)
@@ -41,10 +71,7 @@ def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
         acknowledged_tier: the tier that the user knows the spec to have and wants simulated all the same. The packs
             of this package need no such word: they are known to be nothing but simulations.
     """
-    try:
-        path = resolve_spec_path(name)
-    except BindingError as error:
-        raise click.BadParameter(one_line(str(error)), param_hint="'SPEC'") from error
+    path = _spec_file(name, "'SPEC'")
     spec = load_valid_spec(path)
     if acknowledged_tier is not None and acknowledged_tier != spec.safety_tier:
         raise click.ClickException(

@@ -6,37 +6,45 @@ every message names the artifact that was being read.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from ripieno.canonical import ASCII, strict_loads
-from ripieno.errors import InputError
+from ripieno.canonical import ASCII, INDENTED_LINE, MAX_BYTES, strict_loads
+from ripieno.errors import InputError, RipienoError
 from ripieno.files import write_atomic
 
 __all__ = [
+    "BUNDLE_VERSION",
+    "INPUT_FILE",
+    "OUTPUT_FILE",
     "array_of_objects_field",
     "boolean_field",
     "emit",
+    "failing_as",
     "integer_field",
     "load_json",
     "load_json_lines",
     "load_json_object",
     "number_field",
     "output_option",
+    "print_json",
     "read_bytes",
     "read_text",
     "string_array_field",
     "string_field",
     "text_field",
     "with_bundle_hash",
+    "write_output",
 ]
 
 INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+BUNDLE_VERSION = "1.0.0"
+"""Of the bundles that the review commands write."""
 
 
 def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,15 +55,19 @@ def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_bytes(path: Path, *, artifact: str) -> bytes:
-    """Read a file.
+    """Read a file of at most `MAX_BYTES` bytes; it may be a pipe.
 
     Raises:
-        ClickException: it cannot be read.
+        ClickException: it cannot be read, or is longer.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise click.ClickException(f"cannot read {artifact} file {path}: {error.strerror}") from error
+    if len(data) > MAX_BYTES:
+        raise click.ClickException(f"cannot read {artifact} file {path}: it has more than {MAX_BYTES} bytes")
+    return data
 
 
 def read_text(path: Path, *, artifact: str) -> str:
@@ -185,9 +197,35 @@ def array_of_objects_field(payload: Mapping[str, Any], field: str) -> list[dict[
     return cast("list[dict[str, Any]]", items)
 
 
+@contextmanager
+def failing_as(what: str) -> Generator[None]:
+    """Turn what the block refuses into a `ClickException` that begins with what failed."""
+    try:
+        yield
+    except (TypeError, ValueError, RipienoError) as error:
+        raise click.ClickException(f"{what} failed: {error}") from error
+
+
 def with_bundle_hash(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """Give a bundle with its ``bundle_hash``, the SHA-256 of the compact sorted ASCII JSON of everything else."""
     return {**bundle, "bundle_hash": ASCII.hash(dict(bundle))}
+
+
+def print_json(value: object) -> None:
+    """Print a JSON value as every command does: sorted keys, two spaces a level."""
+    click.echo(INDENTED_LINE.dumps(value).decode(), nl=False)
+
+
+def write_output(path: Path, data: bytes, *, artifact: str) -> None:
+    """Write a file, whole or not at all.
+
+    Raises:
+        ClickException: it cannot be written.
+    """
+    try:
+        write_atomic(path, data)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {artifact} {path}: {error.strerror}") from error
 
 
 def emit(payload: object, output: Path | None, *, artifact: str) -> None:
@@ -196,10 +234,6 @@ def emit(payload: object, output: Path | None, *, artifact: str) -> None:
     Raises:
         ClickException: the file cannot be written.
     """
-    text = json.dumps(payload, indent=2, sort_keys=True, allow_nan=False)
     if output is not None:
-        try:
-            write_atomic(output, text.encode() + b"\n")
-        except OSError as error:
-            raise click.ClickException(f"cannot write {artifact} {output}: {error.strerror}") from error
-    click.echo(text)
+        write_output(output, INDENTED_LINE.dumps(payload), artifact=artifact)
+    print_json(payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 from ripieno._printable import printable
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
+from scpn_phase_orchestrator.runtime.cli._json_input import print_json
 from scpn_phase_orchestrator.runtime.cli._progress import StepProgress
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def packs(name: str | None, as_json: bool) -> None:
     if name is None:
         found = all_packs()
         if as_json:
-            _print_json([_pack_record(pack) for pack in found])
+            print_json([_pack_record(pack) for pack in found])
         else:
             _print_packs(found)
         return
     pack = find_pack(name)
     if as_json:
-        _print_json({**_pack_record(pack), "layers": _layer_records(pack), "readme": pack.readme})
+        print_json({**_pack_record(pack), "layers": _layer_records(pack), "readme": pack.readme})
         return
     for line in (pack.readme or f"# {pack.name}\n\n(no README.md beside {pack.path})").rstrip().splitlines():
         click.echo(printable(line))
@@ -98,7 +98,7 @@ def new(name: str, folder: Path, layers: tuple[str, ...], as_json: bool) -> None
     commands = [f"spo run {shown}", f"spo compare {shown}", f"spo run {shown} --audit run.jsonl --plot run.html"]
     if as_json:
         rows = [{"name": layer.name, "oscillators": layer.count, "objective": layer.objective} for layer in plan]
-        _print_json({"folder": str(place), "files": [str(path) for path in written], "layers": rows, "next": commands})
+        print_json({"folder": str(place), "files": [str(path) for path in written], "layers": rows, "next": commands})
         return
     click.echo(f"Wrote {', '.join(str(path) for path in written)}")
     click.echo("Try next:")
@@ -343,10 +343,6 @@ def _demo_dataset(ctx: click.Context, dataset: str, target: str) -> None:
             f"Proposed for {target}: {count} oscillators in {len(layers)} layers, all good. Review it before it runs.",
             err=True,
         )
-
-
-def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, sort_keys=True, allow_nan=False))
 
 
 def _pack_record(pack: Pack) -> dict[str, Any]:

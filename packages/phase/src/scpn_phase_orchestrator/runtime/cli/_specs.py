@@ -1,62 +1,20 @@
-"""Commands about spec files: validate, inspect, schema; and how every command takes a spec."""
+"""Commands about spec files: validate, inspect, schema."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ripieno._printable import printable
-from scpn_phase_orchestrator.exceptions import BindingError
-from scpn_phase_orchestrator.runtime.cli._json_input import emit, output_option
+from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, refuse, spec_argument
+from scpn_phase_orchestrator.runtime.cli._json_input import emit, output_option, print_json
 
 if TYPE_CHECKING:
     from scpn_phase_orchestrator.binding.types import BindingSpec
 
-__all__ = ["inspect", "load_valid_spec", "print_warnings", "schema", "spec_argument", "validate"]
-
-
-def spec_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument ``BINDING_SPEC`` (name of a pack, folder or file), passed on as the path of the file."""
-    return click.argument("binding_spec", callback=_resolved)(command)
-
-
-def _resolved(ctx: click.Context, param: click.Parameter, value: str) -> Path:
-    from scpn_phase_orchestrator.domainpacks import resolve_spec_path
-
-    try:
-        return resolve_spec_path(value)
-    except BindingError as error:
-        raise click.BadParameter(printable(str(error)), ctx, param) from error
-
-
-def load_valid_spec(path: Path) -> BindingSpec:
-    """Read and validate a spec; what is wrong goes to stderr, one ``ERROR:`` line each, and the command ends with 1."""
-    from scpn_phase_orchestrator.binding.loader import BindingLoadError, load_binding_spec
-    from scpn_phase_orchestrator.binding.validator import validate_binding_spec
-
-    try:
-        spec = load_binding_spec(path)
-    except BindingLoadError as error:
-        _refuse([f"{error.source}: {violation}" for violation in error.violations])
-    errors = validate_binding_spec(spec)
-    if errors:
-        _refuse(errors)
-    return spec
-
-
-def print_warnings(spec: BindingSpec) -> None:
-    """Say on stderr what is unwise in a spec, one ``WARNING:`` line each, unless ``--quiet`` was given."""
-    from scpn_phase_orchestrator.binding.validator import binding_warnings
-
-    settings: dict[str, Any] = click.get_current_context().find_root().obj or {}
-    if settings.get("quiet"):
-        return
-    for message in binding_warnings(spec):
-        click.echo(printable(f"WARNING: {message}"), err=True)
+__all__ = ["inspect", "schema", "validate"]
 
 
 @click.command()
@@ -80,10 +38,10 @@ def validate(binding_spec: Path, security: bool, hard: bool) -> None:
     if security or hard:
         findings = validate_binding_spec_security(spec)
         if findings:
-            _refuse(findings)
+            refuse(*findings)
     if hard:
         _scan(binding_spec.parent)
-    print_warnings(spec)
+    _print_warnings(spec)
     click.echo("Valid")
     if security or hard:
         click.echo("Security checks passed")
@@ -107,7 +65,7 @@ def inspect(binding_spec: Path, json_out: bool) -> None:
 
     spec = load_valid_spec(binding_spec)
     if json_out:
-        click.echo(json.dumps(resolved_binding_config(spec), indent=2, sort_keys=True, allow_nan=False))
+        print_json(resolved_binding_config(spec))
     else:
         _print_resolved(spec)
 
@@ -129,12 +87,23 @@ def schema(output: Path | None) -> None:
     emit(binding_schema(), output, artifact="schema")
 
 
+def _print_warnings(spec: BindingSpec) -> None:
+    """Say on stderr what is unwise in a spec, one ``WARNING:`` line each, unless ``--quiet`` was given."""
+    from scpn_phase_orchestrator.binding.validator import binding_warnings
+
+    settings: dict[str, Any] = click.get_current_context().find_root().obj or {}
+    if settings.get("quiet"):
+        return
+    for message in binding_warnings(spec):
+        click.echo(printable(f"WARNING: {message}"), err=True)
+
+
 def _scan(folder: Path) -> None:
     from scpn_phase_orchestrator.binding.security_scan import scan_unsafe_patterns
 
     findings = scan_unsafe_patterns(folder)
     if findings:
-        _refuse([f"hard scan: {one.path}:{one.line} [{one.category}] {one.snippet}" for one in findings])
+        refuse(*(f"hard scan: {one.path}:{one.line} [{one.category}] {one.snippet}" for one in findings))
 
 
 def _print_resolved(spec: BindingSpec) -> None:
@@ -142,9 +111,3 @@ def _print_resolved(spec: BindingSpec) -> None:
 
     for line in format_resolved_binding_config(resolved_binding_config(spec)):
         click.echo(printable(line))
-
-
-def _refuse(messages: list[str]) -> NoReturn:
-    for message in messages:
-        click.echo(printable(f"ERROR: {message}"), err=True)
-    click.get_current_context().exit(1)
