@@ -23,5 +23,15 @@ wheel() { echo "$work/dist/$1"-*.whl; }
 ripieno=$(wheel ripieno)
 smoke ripieno "$ripieno" 'import ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor'
 smoke concerto "$ripieno $(wheel ripieno_concerto)" 'import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners'
-smoke phase "$ripieno $(wheel ripieno_phase)" 'import scpn_phase_orchestrator'
+smoke phase "$ripieno $(wheel ripieno_phase)" '
+from click.testing import CliRunner
+from ripieno.verify import verify
+from scpn_phase_orchestrator.domainpacks import pack_names
+from scpn_phase_orchestrator.runtime.cli import main, meta_transfer_manifest
+assert len(pack_names()) == 36, pack_names()
+for words in ("run power_grid --audit a.jsonl --plot a.html", "replay a.jsonl --verify", "quickstart auditor", "demo"):
+    done = CliRunner().invoke(main, words.split())
+    assert done.exit_code == 0, done.output
+assert verify("a.jsonl").ok
+'
 smoke inputlab "$ripieno $(wheel ripieno_inputlab)" 'import agentinputlab, workers'
