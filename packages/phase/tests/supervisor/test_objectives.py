@@ -165,6 +165,20 @@ def test_never_nominal_while_a_bad_layer_is_locked_or_a_good_one_apart(s1_path, 
     assert supervisor.regime_manager.current_regime is not Regime.NOMINAL
 
 
+@pytest.mark.parametrize(
+    ("of_net", "coherence", "regime"),
+    [("CRITICAL", 1.0, Regime.CRITICAL), ("NOMINAL", 0.0, Regime.CRITICAL), ("NOMINAL", 1.0, Regime.NOMINAL)],
+)
+def test_a_protocol_net_can_make_the_regime_worse_and_never_better(s1_path, of_net, coherence, regime):
+    adapter = PetriNetAdapter(PetriNet([Place("up")], []), Marking({"up": 1}), {"up": of_net}, EventBus())
+    spec = load_binding_spec(s1_path)
+    spec = replace(spec, actuators=[K_BAD], supervisor=replace(spec.supervisor, strategy="objectives"))
+    supervisor = ObjectiveSupervisor(spec, RegimeManager(), petri_adapter=adapter)
+    supervisor.observe(np.array([coherence, 1.0 - coherence]))
+    supervisor.decide(CALM, KnobLedger.from_spec(spec), {"R": 0.0}, step=0)
+    assert supervisor.regime_manager.current_regime is regime
+
+
 def test_a_failing_protocol_net_is_counted_and_the_coherence_decides(s1_path, caplog):
     net = PetriNet([Place("up")], [Transition("go", [Arc("up")], [], Guard("R", ">", 0.5))])
     adapter = PetriNetAdapter(net, Marking({"up": 1}), {"up": "CRITICAL"}, EventBus())
@@ -173,7 +187,7 @@ def test_a_failing_protocol_net_is_counted_and_the_coherence_decides(s1_path, ca
     supervisor = ObjectiveSupervisor(spec, RegimeManager(), petri_adapter=adapter)
     supervisor.observe(np.array([1.0, 0.0]))
     supervisor.decide(CALM, KnobLedger.from_spec(spec), {"R": float("nan")}, step=0)
-    assert supervisor.adapter_errors == 1
+    assert adapter.failures == 1
     assert "protocol net failed" in caplog.text
     assert supervisor.regime_manager.current_regime is Regime.NOMINAL
 

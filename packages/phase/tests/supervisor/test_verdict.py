@@ -57,6 +57,18 @@ def test_a_short_run_is_judged_over_a_whole_beat_of_the_bad_layer(spec):
     assert "less than one beat of a bad layer: run it longer" in cut.sentence
 
 
+def test_frequencies_that_hardly_differ_make_any_run_short_and_break_none(spec):
+    feeders, storms = spec.layers
+    slow = replace(spec, layers=[feeders, replace(storms, omegas=[0.0, 1e-300])])
+    verdict = judge(slow, constant(0.95, 0.6))
+    assert (verdict.judged_steps, verdict.is_short, verdict.outcome) == (100, True, Outcome.ACHIEVED)
+
+
+def test_several_locked_layers_are_named_in_the_plural(spec):
+    both = replace(spec, objectives=ObjectivePartition([], [layer.index for layer in spec.layers]))
+    assert "feeders, storms should stay apart but are locked (1.00)" in judge(both, constant(1.0, 1.0)).sentence
+
+
 def test_a_locked_bad_layer_is_never_made_good_by_a_perfect_good_layer(spec):
     locked = judge(spec, constant(1.0, 1.0))
     loose = judge(spec, constant(0.81, 0.7))

@@ -22,7 +22,6 @@ What was raised for good layers is given back in small steps while they are well
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,9 +33,10 @@ from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.monitor.boundaries import BoundaryState
-from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow, longest_beat_s
+from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow
 from scpn_phase_orchestrator.supervisor.petri_adapter import PetriNetAdapter
-from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK, Regime, RegimeManager
+from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK, RegimeManager
+from scpn_phase_orchestrator.supervisor.verdict import longest_bad_beat_s
 
 __all__ = ["KnobReadout", "ObjectiveSupervisor"]
 
@@ -59,8 +59,6 @@ _GLOBAL_VERBS = {
     "K": ("strengthen all coupling", "weaken all coupling"),
     "zeta": ("strengthen the drive of all layers", "weaken the drive of all layers"),
 }
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class KnobReadout(Protocol):
@@ -130,8 +128,6 @@ class ObjectiveSupervisor:
                 )
         self.regime_manager = regime_manager
         self._petri_adapter = petri_adapter
-        self.adapter_errors = 0
-        """Failures of the protocol net, each logged."""
         self._settings = spec.supervisor
         self._weights = (spec.objectives.good_weight, spec.objectives.bad_weight)
         self._names = [layer.name for layer in spec.layers]
@@ -207,9 +203,8 @@ class ObjectiveSupervisor:
         """
         proposed = self.regime_manager.evaluate(None, boundary, coherence=self.coherence())
         if self._petri_adapter is not None and petri_ctx is not None:
-            proposed = max(
-                proposed, self._proposal_of_net(self._petri_adapter, petri_ctx, step), key=REGIME_RANK.__getitem__
-            )
+            of_net = self._petri_adapter.propose(petri_ctx, step=step) or proposed
+            proposed = max(proposed, of_net, key=REGIME_RANK.__getitem__)
         self.regime_manager.transition(proposed, step=step)
         urgency = 2.0 if boundary.hard_violations else 1.0
         moves = self._moves(knobs, urgency)
@@ -223,14 +218,6 @@ class ObjectiveSupervisor:
         )
         self._held |= moved
         return actions
-
-    def _proposal_of_net(self, adapter: PetriNetAdapter, context: Mapping[str, float], step: int) -> Regime:
-        try:
-            return adapter.step(context, step=step)
-        except Exception:
-            self.adapter_errors += 1
-            _LOGGER.exception("protocol net failed (failure %d); the coherence decides alone", self.adapter_errors)
-            return Regime.NOMINAL
 
     def _moves(self, knobs: KnobReadout, urgency: float) -> list[tuple[_Lever, float, str]]:
         mean_r, lock = self.window.mean_r, self.window.lock
@@ -303,10 +290,8 @@ class ObjectiveSupervisor:
 
 def _default_window_s(spec: BindingSpec) -> float:
     """Give a memory that covers one beat of every bad layer, so that R of free oscillators is seen to rise and fall."""
-    bad = spec.objectives.bad_layers
-    beat = max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
     least, greatest = (periods * spec.control_period_s for periods in WINDOW_PERIODS)
-    return min(max(least, beat), greatest)
+    return min(max(least, longest_bad_beat_s(spec)), greatest)
 
 
 def _own_levers(scope: str, is_bad: bool, actuated: set[tuple[str, str]]) -> list[_Lever]:

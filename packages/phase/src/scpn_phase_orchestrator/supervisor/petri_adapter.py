@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping
 from numbers import Real
@@ -14,6 +15,8 @@ from scpn_phase_orchestrator.supervisor.petri_net import Arc, Marking, PetriNet,
 from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK, Regime
 
 __all__ = ["PetriNetAdapter", "petri_net_from_protocol"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class PetriNetAdapter:
@@ -49,6 +52,7 @@ class PetriNetAdapter:
         self._marking = marking
         self._event_bus = event_bus
         self._calls = 0
+        self._failures = 0
 
     @classmethod
     def from_protocol(cls, protocol: ProtocolNetSpec, event_bus: EventBus | None = None) -> PetriNetAdapter:
@@ -70,6 +74,23 @@ class PetriNetAdapter:
         """The most severe regime among the marked places, NOMINAL when none of them stands for one."""
         regimes = [self._regimes[place] for place in self._marking.tokens if place in self._regimes]
         return max(regimes, key=REGIME_RANK.__getitem__, default=Regime.NOMINAL)
+
+    @property
+    def failures(self) -> int:
+        """How many times `propose` had no answer because `step` failed."""
+        return self._failures
+
+    def propose(self, ctx: Mapping[str, float], *, step: int | None = None) -> Regime | None:
+        """Do as `step`, but log and count a failure of any kind and give None.
+
+        A supervisor goes on by its own measure then: a wrong net must not stop the control of a run.
+        """
+        try:
+            return self.step(ctx, step=step)
+        except Exception:
+            self._failures += 1
+            _LOGGER.exception("protocol net failed (failure %d); the coherence decides in its place", self._failures)
+            return None
 
     def step(self, ctx: Mapping[str, float], *, step: int | None = None) -> Regime:
         """Fire at most one transition and give the regime afterwards.

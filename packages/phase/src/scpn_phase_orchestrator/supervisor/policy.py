@@ -93,17 +93,11 @@ class SupervisorPolicy:
         self._layer_indices = None if layer_indices is None else tuple(layer_indices)
         if self._layer_indices is not None and len(set(self._layer_indices)) != len(self._layer_indices):
             raise ValueError(f"layer_indices must differ from each other, got {self._layer_indices}")
-        self._adapter_errors = 0
 
     @property
     def regime_manager(self) -> RegimeManager:
         """Holder of the regime."""
         return self._regimes
-
-    @property
-    def adapter_errors(self) -> int:
-        """How many times the protocol net failed and the coherence decided in its place."""
-        return self._adapter_errors
 
     def decide(
         self,
@@ -115,58 +109,34 @@ class SupervisorPolicy:
     ) -> list[ControlAction]:
         """Advance the regime and give the actions that belong to it.
 
+        With a protocol net and a context the net proposes the regime. Without one, and where the net fails,
+        `RegimeManager.evaluate` does.
+
         Args:
             state: what the step yielded.
             boundary: what is violated.
             petri_ctx: observed variables by name, which the guards of the protocol net read.
             step: simulation step for events and history.
         """
-        regime = self.advance_regime(state, boundary, petri_ctx, step=step)
+        regime = self._regimes.transition(self._proposal(state, boundary, petri_ctx, step), step=step)
         actions = self._actions_of(regime, state)
         if actions and self._admission_gate is not None:
             actions = self._admission_gate(actions, state)
         _LOGGER.debug("supervisor decide: regime=%s actions=%d", regime.value, len(actions))
         return actions
 
-    def advance_regime(
+    def _proposal(
         self,
         state: UPDEState,
         boundary: BoundaryState,
-        petri_ctx: Mapping[str, float] | None = None,
-        *,
-        step: int | None = None,
-        coherence: float | None = None,
+        petri_ctx: Mapping[str, float] | None,
+        step: int | None,
     ) -> Regime:
-        """Advance the regime without proposing actions; for strategies with actions of their own.
-
-        With a protocol net and a context the net proposes the regime. If it fails, the failure is logged and counted
-        and `RegimeManager.evaluate` proposes, as it does without a net.
-
-        Args:
-            state: what the step yielded.
-            boundary: what is violated.
-            petri_ctx: observed variables by name.
-            step: simulation step for events and history.
-            coherence: replaces the mean layer order parameter in `RegimeManager.evaluate`.
-        """
-        proposed = None
         if self._petri_adapter is not None and petri_ctx is not None:
-            proposed = self._proposal_of_net(self._petri_adapter, petri_ctx, step)
-        if proposed is None:
-            proposed = self._regimes.evaluate(state, boundary, coherence=coherence)
-        return self._regimes.transition(proposed, step=step)
-
-    def _proposal_of_net(
-        self, adapter: PetriNetAdapter, context: Mapping[str, float], step: int | None
-    ) -> Regime | None:
-        try:
-            return adapter.step(context, step=step)
-        except Exception:
-            self._adapter_errors += 1
-            _LOGGER.exception(
-                "protocol net failed (failure %d); the coherence decides in its place", self._adapter_errors
-            )
-            return None
+            proposed = self._petri_adapter.propose(petri_ctx, step=step)
+            if proposed is not None:
+                return proposed
+        return self._regimes.evaluate(state, boundary)
 
     def _actions_of(self, regime: Regime, state: UPDEState) -> list[ControlAction]:
         if regime is Regime.NOMINAL:

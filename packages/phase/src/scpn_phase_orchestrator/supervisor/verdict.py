@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.monitor.coherence import lock_level, longest_beat_s
 
-__all__ = ["JUDGED_SHARE", "MARGIN", "LayerFinding", "Outcome", "Verdict", "judge"]
+__all__ = ["JUDGED_SHARE", "MARGIN", "LayerFinding", "Outcome", "Verdict", "judge", "longest_bad_beat_s"]
 
 JUDGED_SHARE = 0.25
 """Share of a run, at its end, that the verdict looks at, unless a beat of a bad layer is longer."""
@@ -135,6 +135,12 @@ class Verdict:
         }
 
 
+def longest_bad_beat_s(spec: BindingSpec) -> float:
+    """Give the longest beat of the bad layers in seconds; 0 where none beats."""
+    bad = spec.objectives.bad_layers
+    return max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
+
+
 def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
     """Judge a run by the coherence of its layers over its last quarter, or one beat of a bad layer if that is longer.
 
@@ -153,10 +159,8 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
         raise ValueError("a run without a step has no verdict")
     if n_layers != len(spec.layers):
         raise ValueError(f"layer_r must have {len(spec.layers)} columns, got {n_layers}")
-    bad = spec.objectives.bad_layers
-    beat_s = max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
-    beat_steps = math.ceil(beat_s / spec.sample_period_s)
-    judged = min(steps, max(1, round(steps * JUDGED_SHARE), beat_steps))
+    beat_steps = longest_bad_beat_s(spec) / spec.sample_period_s
+    judged = max(1, round(steps * JUDGED_SHARE), math.ceil(min(steps, beat_steps)))
     tail = layer_r[-judged:]
     sizes = np.array([max(1, len(layer.oscillator_ids)) for layer in spec.layers], dtype=np.int64)
     mean_r = tail.mean(axis=0)
@@ -216,4 +220,5 @@ def _bad_part(bad: Sequence[LayerFinding]) -> str:
     locked = [layer for layer in bad if not layer.holds]
     if not locked:
         return f"all bad layers are kept apart (highest lock {max(layer.lock for layer in bad):.2f})"
-    return f"{_names(locked)} should stay apart but is locked ({max(layer.lock for layer in locked):.2f})"
+    verb = "is" if len(locked) == 1 else "are"
+    return f"{_names(locked)} should stay apart but {verb} locked ({max(layer.lock for layer in locked):.2f})"
