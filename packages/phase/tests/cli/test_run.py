@@ -60,6 +60,27 @@ class TestRun:
         assert verdict == expected.sentence
         assert "Resolved configuration" not in result.output
 
+    def test_names_cannot_write_lines_or_turn_text_around(self, s1_path: Path, tmp_path: Path) -> None:
+        spec = tmp_path / "names.yaml"
+        text = s1_path.read_text().replace("name: s1", r'name: "s1\nERROR: none\u202e"')
+        spec.write_text(text.replace("name: storms", r'name: "storms\nERROR: none\u202e"'))
+        plain, hostile = (spo("run", path, "--steps", 20) for path in (s1_path, spec))
+        assert hostile.exit_code == 0
+        assert len(hostile.output.splitlines()) == len(plain.output.splitlines())
+        for command in (["run", spec, "--steps", 20], ["compare", spec, "--steps", 20, "--seeds", 1]):
+            output = spo(*command).output
+            assert "\u202e" not in output
+            assert not any(line.startswith("ERROR") for line in output.splitlines())
+
+    @pytest.mark.parametrize("option", ["--audit", "--audit-stream"])
+    def test_a_picture_never_replaces_a_record(self, s1_path: Path, tmp_path: Path, option: str) -> None:
+        (tmp_path / "other").mkdir()
+        record, picture = tmp_path / "run.svg", tmp_path / "other" / ".." / "run.svg"
+        result = spo("run", s1_path, "--steps", 2, option, record, "--plot", picture)
+        assert result.exit_code == 2
+        assert "--plot would replace what the run recorded" in result.stderr
+        assert not record.exists()
+
     def test_quiet_prints_results_only(self, s1_path: Path) -> None:
         result = spo("--quiet", "run", s1_path)
         assert result.stderr == ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ripieno._printable import printable
 from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED
 from scpn_phase_orchestrator.runtime.cli._gate import OpenedSpec, open_spec, refuse
@@ -145,9 +146,9 @@ def run(
             n_rules=len(rules),
             is_dry=opened.is_dry,
         )
-        click.echo(words, err=True)
+        click.echo(printable(words), err=True)
         _print_notes(notes)
-    audit = _audit_path(audit, audit_stream)
+    audit = _audit_path(audit, audit_stream, plot)
     progress = StepProgress(steps, is_quiet=is_quiet)
     try:
         with _open_log(audit, audit_stream) as log, progress:
@@ -283,7 +284,7 @@ def _rehearse(
 
 def _print_notes(notes: Sequence[str]) -> None:
     for note in notes:
-        click.echo(f"Note: {note}", err=True)
+        click.echo(printable(f"Note: {note}"), err=True)
 
 
 def _check_plot(plot: Path | None, *, needs_steps: int) -> None:
@@ -295,14 +296,15 @@ def _check_plot(plot: Path | None, *, needs_steps: int) -> None:
         raise click.UsageError("--plot needs at least one step")
 
 
-def _audit_path(audit: Path | None, audit_stream: Path | None) -> Path | None:
-    """Where the log goes: as given, else beside the event stream."""
-    if audit_stream is None:
-        return audit
-    path = audit_stream.with_suffix(".jsonl") if audit is None else audit
-    if path == audit_stream:
+def _audit_path(audit: Path | None, audit_stream: Path | None, plot: Path | None) -> Path | None:
+    """Where the log goes: as given, else beside the event stream; no two outputs share a file."""
+    path = audit_stream.with_suffix(".jsonl") if audit is None and audit_stream is not None else audit
+    log, stream, picture = (None if one is None else one.resolve() for one in (path, audit_stream, plot))
+    if stream is not None and log == stream:
         raise click.UsageError("the event stream and the audit log need two files; name the log with --audit")
-    if audit_stream.exists():
+    if picture is not None and picture in (log, stream):
+        raise click.UsageError("--plot would replace what the run recorded; give it a file of its own")
+    if audit_stream is not None and audit_stream.exists():
         raise AuditError(f"{audit_stream} exists already; two runs never share an event stream")
     return path
 
@@ -331,7 +333,7 @@ def _print_result(result: SimulationResult, *, as_json: bool, is_quiet: bool) ->
         if not is_quiet:
             for line in chart(result.history):
                 click.echo(line)
-        click.echo(result.verdict.sentence)
+        click.echo(printable(result.verdict.sentence))
     click.echo(final_line(result.r_good, result.r_bad, result.final_regime, result.mean_amplitude))
 
 
@@ -357,8 +359,8 @@ def _print_comparison(comparison: Comparison, *, is_quiet: bool) -> None:
         click.echo(line)
     if not is_quiet:
         before, after = comparison.pairs[0].verdicts
-        click.echo(f"Open loop:  {before.sentence}")
-        click.echo(f"Supervised: {after.sentence}")
+        click.echo(printable(f"Open loop:  {before.sentence}"))
+        click.echo(printable(f"Supervised: {after.sentence}"))
     click.echo(comparison.sentence)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ripieno._printable import printable
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.runtime.history import RunHistory
@@ -60,10 +61,11 @@ def chart(history: RunHistory) -> list[str]:
     order = [*history.good_positions, *history.bad_positions]
     order += [k for k in range(len(history.layer_names)) if k not in good and k not in bad]
     shown = sorted(order[:MAX_CHART_LAYERS])
-    width = max(len(history.layer_names[k]) for k in shown)
+    names = {k: printable(history.layer_names[k]) for k in shown}
+    width = max(map(len, names.values()))
     is_ascii = not _can_print(_BLOCKS)
     lines = [
-        f"  {history.layer_names[k]:<{width}}  {'good' if k in good else 'bad ' if k in bad else '    '}  "
+        f"  {names[k]:<{width}}  {'good' if k in good else 'bad ' if k in bad else '    '}  "
         f"{sparkline(history.layer_r[:, k], is_ascii=is_ascii)}  {history.layer_r[-1, k]:.2f}"
         for k in shown
     ]
@@ -74,7 +76,7 @@ def chart(history: RunHistory) -> list[str]:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Align rows under headers; the first column to the left, the others to the right."""
-    cells = [list(headers), *[list(row) for row in rows]]
+    cells = [[printable(text) for text in row] for row in (headers, *rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(headers))]
     return [
         "  ".join(
