@@ -1,6 +1,8 @@
 """``spo sweep``, through the door of the command."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,17 @@ def test_another_tier_is_refused(s1_path: Path, tmp_path: Path) -> None:
     result = spo("sweep", path, "--vary", "coupling.base_strength=1", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "--acknowledge-tier clinical" in result.stderr
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_rows_that_one_process_gives(s1_path: Path, tmp_path: Path) -> None:
+    records: list[object] = []
+    for executor in ("serial", "ray"):
+        code = "from scpn_phase_orchestrator.runtime.cli import main; main()"
+        words = ["sweep", s1_path, "--vary", "coupling.base_strength=0:2:3", "--seeds", "2", "--steps", "40"]
+        words += ["--json", "--executor", executor, "--out", tmp_path / executor]
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        records.append(json.loads(done.stdout)["rows"])
+        assert verify(tmp_path / executor / "run").status is VerifyStatus.COMPLETE
+    assert records[0] == records[1]
