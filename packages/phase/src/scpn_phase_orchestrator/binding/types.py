@@ -181,6 +181,10 @@ class ObjectivePartition:
     good_weight: float = 1.0
     bad_weight: float = 1.0
 
+    def side_of(self, index: int) -> Literal["good", "bad", ""]:
+        """What is wanted of the layer with a declared index; empty when nothing is."""
+        return "good" if index in self.good_layers else "bad" if index in self.bad_layers else ""
+
 
 @dataclass(frozen=True)
 class BoundaryDef:

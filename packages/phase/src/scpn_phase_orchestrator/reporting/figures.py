@@ -6,6 +6,8 @@ looks of the HTML reports themselves.
 
 from __future__ import annotations
 
+import math
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ripieno.errors import InputError
+from ripieno.files import write_atomic
 from ripieno.report import FIGURE_STYLE, PALETTE
 
 if TYPE_CHECKING:
@@ -39,9 +42,9 @@ GOOD_COLOUR, BAD_COLOUR = PALETTE[0], PALETTE[1]
 MAX_NAMED_LAYERS = 7
 """Layers up to which each has a line of its own colour; beyond it a heat map shows them all."""
 MAX_CELLS = 240
-"""Columns of a heat map over time."""
+"""Most columns of a heat map over time."""
 MAX_POINTS = 2_000
-"""Points of a curve; longer runs are thinned."""
+"""Most points of a curve; longer runs are thinned."""
 
 
 def order_figure(history: RunHistory) -> Figure:
@@ -146,14 +149,22 @@ def _require_ending(path: Path | str) -> None:
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    metadata: dict[str, Any] = {"Software": None} if path.suffix.lower() == ".png" else {"Date": None}
+    """Write a figure, whole or not at all."""
+    import matplotlib as mpl
+
+    ending = path.suffix.lower().removeprefix(".")
+    metadata: dict[str, Any] = {"Software": None} if ending == "png" else {"Date": None}
+    picture = BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "spo"}):
+        figure.savefig(picture, format=ending, dpi=130, facecolor="white", metadata=metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130, facecolor="white", metadata=metadata)
+    write_atomic(path, picture.getvalue())
     return path
 
 
-def _thinned(length: int) -> slice:
-    return slice(None, None, max(1, length // MAX_POINTS))
+def _thinned(length: int, most: int = MAX_POINTS) -> slice:
+    """Every n-th element, so that at most `most` are left."""
+    return slice(None, None, max(1, math.ceil(length / most)))
 
 
 def _layer_colours(count: int) -> list[Any]:
@@ -221,7 +232,7 @@ def _draw_layers(axis: Axes, history: RunHistory, *, with_legend: bool = True) -
     axis.set_title("Order of each layer")
     axis.set_xlabel("time in s")
     if n_layers > MAX_NAMED_LAYERS:
-        cells = slice(None, None, max(1, len(time_s) // MAX_CELLS))
+        cells = _thinned(len(time_s), MAX_CELLS)
         image = axis.pcolormesh(
             time_s[cells], np.arange(n_layers), layer_r[cells].T, vmin=0.0, vmax=1.0, cmap="viridis", shading="nearest"
         )

@@ -177,13 +177,13 @@ def _action_tables(history: RunHistory) -> Sequence[Table]:
 
 
 def _structure_table(spec: BindingSpec) -> Table:
-    good, bad = spec.objectives.good_layers, spec.objectives.bad_layers
+    sides = {"good": "together", "bad": "apart", "": ""}
     rows = [
         (
             layer.index,
             layer.name,
             len(layer.oscillator_ids),
-            "together" if layer.index in good else "apart" if layer.index in bad else "",
+            sides[spec.objectives.side_of(layer.index)],
             ", ".join(layer.oscillator_ids),
         )
         for layer in spec.layers

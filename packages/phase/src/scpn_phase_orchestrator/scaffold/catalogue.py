@@ -43,11 +43,6 @@ class Pack:
         found = _SUBJECT.search(self.readme)
         return "" if found is None else _SENTENCE_END.split(" ".join(found[1].split()), maxsplit=1)[0]
 
-    def objective_of(self, index: int) -> str:
-        """``good``, ``bad`` or nothing, for a layer by its declared index."""
-        objectives = self.spec.objectives
-        return "good" if index in objectives.good_layers else "bad" if index in objectives.bad_layers else ""
-
 
 def find_pack(name_or_path: str) -> Pack:
     """Read a pack by name, folder or file.

@@ -35,6 +35,7 @@ FALLBACK = "minimal_domain"
 SEED = 42
 SAME_RHYTHM = 0.05
 """Half-width of frequencies around one that the template gives alone, relative to it."""
+_SIDES = {"good": "together", "bad": "apart", "": "(not judged)"}
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _dry_run(files: dict[str, str], steps: int) -> _DryRun:
 
 def _readme_text(name: str, intent: str, template: str, retrieval: Retrieval, dry_run: _DryRun) -> str:
     layers = [
-        f"| `{layer.name}` | {len(layer.oscillator_ids)} | {_side(dry_run.spec, layer.index)} |"
+        f"| `{layer.name}` | {len(layer.oscillator_ids)} | {_SIDES[dry_run.spec.objectives.side_of(layer.index)]} |"
         for layer in dry_run.spec.layers
     ]
     matches = [f"* {match.pack}: {match.score:.2f} ({', '.join(match.words)})" for match in retrieval.matches]
@@ -237,12 +238,6 @@ def _readme_text(name: str, intent: str, template: str, retrieval: Retrieval, dr
     lines += ["", "## Next", "", "Open `review_notebook.ipynb`, or:", "", "```"]
     lines += ["spo validate .", "spo compare .", "```"]
     return "\n".join(lines) + "\n"
-
-
-def _side(spec: BindingSpec, index: int) -> str:
-    if index in spec.objectives.good_layers:
-        return "together"
-    return "apart" if index in spec.objectives.bad_layers else "(not judged)"
 
 
 def _audit_record(

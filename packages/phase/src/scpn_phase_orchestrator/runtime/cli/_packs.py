@@ -363,7 +363,7 @@ def _layer_records(pack: Pack) -> list[dict[str, Any]]:
             "name": layer.name,
             "family": layer.family,
             "oscillator_ids": layer.oscillator_ids,
-            "objective": pack.objective_of(layer.index) or None,
+            "objective": pack.spec.objectives.side_of(layer.index) or None,
         }
         for layer in pack.spec.layers
     ]
@@ -391,7 +391,7 @@ def _print_layers(pack: Pack) -> None:
             str(layer.index),
             str(len(layer.oscillator_ids)),
             layer.family or "",
-            pack.objective_of(layer.index),
+            pack.spec.objectives.side_of(layer.index),
             levers[layer.index],
         )
         for layer in pack.spec.layers
