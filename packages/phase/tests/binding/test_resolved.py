@@ -45,6 +45,15 @@ def test_the_summary_is_json_safe_and_holds_no_driver_values(spec: BindingSpec) 
     assert summary["channels"]["P"]["driver_keys"] == ["amplitude", "frequency", "note", "zeta"]
 
 
+def test_actuators_and_boundaries_are_listed_by_name_in_whatever_order_they_stand(spec: BindingSpec) -> None:
+    before = resolved_binding_config(spec)
+    assert [actuator["name"] for actuator in before["actuators"]] == ["gain", "lag"]
+    spec.actuators.reverse()
+    spec.boundaries.reverse()
+    spec.layers.reverse()
+    assert resolved_binding_config(spec) == before
+
+
 def test_counts_follow_the_layers(spec: BindingSpec) -> None:
     summary = resolved_binding_config(spec)
     assert (summary["layer_count"], summary["oscillator_count"], summary["unassigned_layer_count"]) == (2, 5, 0)

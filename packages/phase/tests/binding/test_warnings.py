@@ -169,3 +169,10 @@ def test_the_stability_bound_is_that_of_the_built_matrix(method: str, s1_path: P
 def test_substeps_shorten_the_step(s1_path: Path) -> None:
     spec = parse_binding_spec(s1_path.read_text() + "integration: {substeps: 4}\n")
     assert stability_bound(spec) == pytest.approx(stability_bound(load_binding_spec(s1_path)) / 4)
+
+
+@pytest.mark.parametrize(("limits", "is_told"), [("[0.0, 0.0]", True), ("[0.0, 0.3]", False)])
+def test_a_drive_phase_counts_when_an_actuator_may_raise_the_drive(limits: str, is_told: bool, full_text: str) -> None:
+    damper = f"actuators:\n  - {{name: damper, knob: zeta, scope: global, limits: {limits}}}\n"
+    found = _warnings(full_text, ("zeta: 0.05,", ""), ("actuators:\n", damper))
+    assert any("no driver has a zeta above 0" in one for one in found) is is_told

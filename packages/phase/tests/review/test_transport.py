@@ -161,6 +161,18 @@ def test_no_changed_field_survives_validation(index: int, field: str) -> None:
         validate_federated_transport_batch(envelopes)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("transport_execution_permitted", 0), ("operator_review_required", 1), ("node_sequence", 1.0)],
+)
+def test_an_equal_value_of_another_type_does_not_survive_validation(field: str, value: object) -> None:
+    envelopes = list(batch())
+    assert getattr(envelopes[0], field) == value
+    envelopes[0] = replace(envelopes[0], **{field: value})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"envelope 1: {field} does not follow"):
+        validate_federated_transport_batch(envelopes)
+
+
 def test_a_changed_update_record_does_not_survive_validation() -> None:
     envelopes = list(batch())
     record = tuple((key, 11 if key == "sample_count" else value) for key, value in envelopes[1].node_update_record)
