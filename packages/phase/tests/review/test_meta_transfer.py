@@ -167,3 +167,11 @@ def test_a_manifest_permits_nothing_and_has_clean_names() -> None:
         MetaPackageManifest(**arguments, execution_permitted=True)
     with pytest.raises(ValueError, match="package_name must match"):
         MetaPackageManifest(**{**arguments, "package_name": "../x"})
+
+
+@pytest.mark.parametrize("size", [1e-310, 1.0, 1.7e308])
+def test_votes_keep_their_digits_however_small_or_large_their_weights_are(size: float) -> None:
+    records = [MetaPolicyRecord("a", {"R": 1.0}, {"K": 1.5}, size), MetaPolicyRecord("b", {"R": 1.0}, {"K": 1.5}, size)]
+    faint = MetaPolicyRecord("c", {"R": 1e-300, "x": 1.0}, {"zeta": 2.5}, -1.0)
+    proposal = CrossDomainMetaTransfer().fit([*records, faint]).propose({"R": 1.0})
+    assert proposal.knobs == {"K": 1.5, "zeta": 2.5}

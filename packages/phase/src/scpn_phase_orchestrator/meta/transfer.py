@@ -103,7 +103,7 @@ class CrossDomainMetaTransfer:
         """Remember these examples, and only these.
 
         Raises:
-            ValidationError: none.
+            ValidationError: there are none.
         """
         self._records = _at_least(tuple(records), 1)
         return self
@@ -251,9 +251,9 @@ def _weighted_knobs(records: Sequence[MetaPolicyRecord], weights: Sequence[float
         votes = [
             (weight, record.knobs[key]) for weight, record in zip(weights, records, strict=True) if key in record.knobs
         ]
-        total = sum(weight for weight, _ in votes)
-        if total > 0.0:
-            knobs[key] = sum(weight * value for weight, value in votes) / total
-        else:  # only neighbours without weight have set it
-            knobs[key] = sum(value for _, value in votes) / len(votes)
+        largest = max(weight for weight, _ in votes)
+        # Shares of the largest weight: sums of huge weights overflow, products with tiny ones lose their digits.
+        shares = [weight / largest if largest > 0.0 else 1.0 for weight, _ in votes]
+        total = sum(shares)
+        knobs[key] = sum(share / total * value for share, (_, value) in zip(shares, votes, strict=True))
     return knobs
