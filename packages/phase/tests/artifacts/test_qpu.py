@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,14 @@ def test_domain_compiles_to_its_coupling_frequencies_and_seeded_start(s1):
     assert compiled.layer_assignments.tolist() == [0, 0, 0, 1, 1]
     assert compiled.K_nm[0, 1] == pytest.approx(0.6 * np.exp(-0.25), rel=1e-15)
     assert compiled.theta0.tolist() == np.random.default_rng(42).uniform(0, 2 * np.pi, 5).tolist()
+
+
+def test_a_domain_with_a_template_compiles_to_what_its_runs_use(s1):
+    n = sum(len(layer.oscillator_ids) for layer in s1.layers)
+    template = 0.25 * (np.ones((n, n)) - np.eye(n))
+    coupling = replace(s1.coupling, templates={"night": template.tolist()}, template="night")
+    compiled = compile_domain_to_qpu_artifact(replace(s1, coupling=coupling))
+    assert compiled.K_nm.tolist() == template.tolist()
 
 
 def test_numbers_of_a_spec_are_synthetic_and_not_for_publication(s1):
@@ -142,11 +151,11 @@ def test_arrays_cannot_be_changed_behind_the_seal():
         ({"K_nm": np.array([[0.0, 0.4], [0.3, 0.0]])}, "must be symmetric"),
         ({"K_nm": -KNM}, "must be non-negative"),
         ({"K_nm": KNM + np.eye(2)}, "zero diagonal"),
-        ({"K_nm": np.zeros((0, 0))}, "number of oscillators must be at least 1"),
+        ({"K_nm": np.zeros((0, 0))}, "K_nm must have shape \\(n, n\\) with n >= 1"),
         ({"omega": np.array([1.0])}, r"omega must have shape \(2,\)"),
         ({"theta0": np.array([np.nan, 0.0])}, "theta0 must contain only finite"),
         ({"layer_assignments": np.array([0])}, "layer_assignments must hold 2"),
-        ({"layer_assignments": np.array([0, -1])}, r"layer_assignments\[1\] must be at least 0"),
+        ({"layer_assignments": np.array([0, -1])}, r"layer_assignments\[1\] must be an integer >= 0"),
         ({"layer_assignments": np.array([0.0, 1.0])}, r"layer_assignments\[0\] must be an integer"),
     ],
 )

@@ -53,7 +53,7 @@ def test_informational_drive_stays_on_the_circle(t):
         (lambda: InformationalDriver(-1.0), "cadence_hz"),
         (lambda: SymbolicDriver([]), "at least one phase"),
         (lambda: SymbolicDriver([[1.0]]), "sequence must have shape"),
-        (lambda: SymbolicDriver([1.0]).compute(-1), "step must be at least 0"),
+        (lambda: SymbolicDriver([1.0]).compute(-1), "step must be an integer >= 0"),
         (lambda: SymbolicDriver([1.0]).compute(1.5), "step must be an integer"),
         (lambda: SymbolicDriver([1.0]).compute_batch([0.5]), "steps must be integers"),
         (lambda: SymbolicDriver([1.0]).compute_batch([-1]), "steps must be at least 0"),

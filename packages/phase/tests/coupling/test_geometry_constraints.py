@@ -71,7 +71,7 @@ def test_unknown_constraint_type_is_refused():
 @pytest.mark.parametrize(
     ("matrix", "named"),
     [
-        ([[0.0, 1.0]], "square"),
+        ([[0.0, 1.0]], r"knm must have shape \(n, n\)"),
         ([[0.0, np.nan], [0.0, 0.0]], "finite"),
         ([[0.0, 1.0], [1.0, 0.5]], "zero diagonal"),
         ([[0.0, 1.0], [2.0, 0.0]], "must be symmetric"),
@@ -81,3 +81,12 @@ def test_unknown_constraint_type_is_refused():
 def test_validation_names_what_does_not_hold(matrix, named):
     with pytest.raises(ValueError, match=named):
         validate_knm(matrix, BOTH)
+
+
+def test_projection_leaves_an_array_of_another_class_as_it_is():
+    class Labelled(np.ndarray):
+        pass
+
+    knm = np.ones((2, 2)).view(Labelled)
+    assert project_knm(knm, ()).tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert knm.tolist() == [[1.0, 1.0], [1.0, 1.0]]

@@ -49,7 +49,7 @@ def test_amplitude_coupling_has_its_own_strength_and_decay():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ((0, 0.1, 0.1), "n must be at least 1"),
+        ((0, 0.1, 0.1), "n must be an integer >= 1"),
         ((True, 0.1, 0.1), "n must be an integer"),
         ((2.0, 0.1, 0.1), "n must be an integer"),
         ((2, -0.1, 0.1), "base_strength must be at least 0"),
@@ -200,11 +200,11 @@ class TestHandshakes:
             ('{"matrix": [{"from_layer": 1}]}', r"matrix\[0\] lacks coupling_strength, to_layer"),
             (
                 '{"matrix": [{"from_layer": 0, "to_layer": 2, "coupling_strength": 1}]}',
-                r"matrix\[0\].from_layer must be at least 1",
+                r"matrix\[0\].from_layer must be an integer from 1 to 3, got 0",
             ),
             (
                 '{"matrix": [{"from_layer": 1, "to_layer": 4, "coupling_strength": 1}]}',
-                r"matrix\[0\].to_layer must be at most 3",
+                r"matrix\[0\].to_layer must be an integer from 1 to 3, got 4",
             ),
             ('{"matrix": [{"from_layer": 2, "to_layer": 2, "coupling_strength": 1}]}', "two different layers"),
             (
@@ -212,6 +212,10 @@ class TestHandshakes:
                 "from_layer must be an integer",
             ),
             ('{"matrix": [{"from_layer": 1, "to_layer": 2, "coupling_strength": "1"}]}', "coupling_strength must be a"),
+            (
+                '{"matrix": [{"from_layer": 1, "to_layer": 2, "coupling_strength": 1' + "0" * 400 + "}]}",
+                "coupling_strength must be a|no handshake file",
+            ),
         ],
     )
     def test_bad_file_is_refused_with_its_place(self, tmp_path, text, named):

@@ -49,3 +49,11 @@ def test_the_plain_mean_covers_exactly_its_last_readings():
         window.update(np.array([r]))
         expected = lock_level(np.array([(readings[max(0, k - 10) : k] ** 2).mean()]), np.array([3]))
         assert window.plain_lock[0] == pytest.approx(expected[0], abs=1e-7)
+
+
+def test_a_reading_stays_as_it_was_read():
+    window = CoherenceWindow([2], memory_steps=10)
+    window.update(np.array([1.0]))
+    before = window.mean_r
+    window.update(np.array([0.0]))
+    assert (before[0], window.mean_r[0]) == (1.0, 0.5)

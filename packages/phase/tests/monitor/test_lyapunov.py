@@ -112,17 +112,17 @@ def test_diverging_flow_names_its_step():
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"phases_init": []}, "number of phases must be at least 1"),
+        ({"phases_init": []}, "number of phases must be an integer >= 1"),
         ({"phases_init": [np.nan, 0.0]}, "phases_init must contain only finite"),
         ({"omegas": [1.0]}, "omegas must have shape"),
         ({"knm": np.eye(2)}, "zero diagonal"),
         ({"alpha": np.zeros(2)}, "alpha must have shape"),
-        ({"dt": 0.0}, "dt must be greater than 0"),
-        ({"n_steps": 0}, "n_steps must be at least 1"),
-        ({"qr_interval": 0}, "qr_interval must be at least 1"),
+        ({"dt": 0.0}, "dt must be a positive finite number"),
+        ({"n_steps": 0}, "n_steps must be an integer >= 1"),
+        ({"qr_interval": 0}, "qr_interval must be an integer >= 1"),
         ({"zeta": True}, "zeta must be a finite"),
         ({"psi": [1.0]}, "psi must have shape"),
-        ({"n_transient": -1}, "n_transient must be at least 0"),
+        ({"n_transient": -1}, "n_transient must be an integer >= 0"),
     ],
 )
 def test_bad_arguments_are_named(changed, named):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scpn_phase_orchestrator._arrays import true_ranges
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals import SampleState, SignalTable, extract_phase_series
 from scpn_phase_orchestrator.signals.export import phase_matrix, write_series
 from scpn_phase_orchestrator.signals.files import read_signals
-from scpn_phase_orchestrator.signals.repair import runs
 from scpn_phase_orchestrator.signals.spectrum import dominant_rhythm
 
 RATE = 50.0
@@ -109,7 +109,7 @@ def test_edges_are_marked_for_as_long_as_the_filter_rings():
     series = one(np.cos(TRUTH))
     low, high = series.band
     reach = int(np.ceil(1.5 * np.ceil(RATE / (high - low))))
-    assert runs(series.state == SampleState.EDGE) == [(0, reach), (3000 - reach, 3000)]
+    assert true_ranges(series.state == SampleState.EDGE) == [(0, reach), (3000 - reach, 3000)]
     assert "edge" in kinds(series)
 
 

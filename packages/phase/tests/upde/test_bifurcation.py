@@ -99,17 +99,17 @@ def test_values_that_are_not_finite_name_the_strength():
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"omegas": []}, "number of omegas must be at least 1"),
+        ({"omegas": []}, "number of omegas must be an integer >= 1"),
         ({"knm_template": np.eye(2)}, "zero diagonal"),
         ({"knm_template": np.zeros((3, 3))}, "knm_template must have shape"),
         ({"alpha": np.zeros(2)}, "alpha must have shape"),
         ({"K_range": (2.0, 1.0)}, "K_range must ascend"),
         ({"K_range": (0.0, 1.0, 2.0)}, "K_range must hold two"),
         ({"K_range": (0.0, True)}, r"K_range\[1\] must be a finite"),
-        ({"n_points": 1}, "n_points must be at least 2"),
-        ({"n_measure": 0}, "n_measure must be at least 1"),
-        ({"dt": -1.0}, "dt must be greater than 0"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"n_points": 1}, "n_points must be an integer >= 2"),
+        ({"n_measure": 0}, "n_measure must be an integer >= 1"),
+        ({"dt": -1.0}, "dt must be a positive finite number"),
+        ({"seed": -1}, "seed must be an integer >= 0"),
         ({"onset": 1.0}, "onset must be less than 1"),
     ],
 )
@@ -119,5 +119,5 @@ def test_bad_arguments_are_named(changed, named):
 
 
 def test_search_needs_a_positive_tolerance():
-    with pytest.raises(ValueError, match="tol must be greater than 0"):
+    with pytest.raises(ValueError, match="tol must be a positive finite number"):
         find_critical_coupling([1.0, 2.0], tol=0.0)

@@ -277,7 +277,7 @@ def test_the_backend_is_named_and_available():
     [
         ({"phases": [0.0]}, r"phases must have shape \(2,\), got \(1,\)"),
         ({"phases": [0.0, np.nan]}, "phases must contain only finite values"),
-        ({"phases": [True, False]}, "phases must hold real numbers, got dtype bool"),
+        ({"phases": [True, False]}, "phases must hold real numbers, got a bool"),
         ({"phases": [1j, 0.0]}, "phases must hold real numbers, got dtype complex128"),
         ({"phases": ["0", "1"]}, "phases must hold real numbers, got dtype <U1"),
         ({"omegas": [[1.0, 2.0]]}, r"omegas must have shape \(2,\), got \(1, 2\)"),
@@ -292,15 +292,15 @@ def test_the_backend_is_named_and_available():
         ({"knm": TWO.astype(complex)}, "knm must hold real numbers, got dtype complex128"),
         ({"alpha": np.zeros(2)}, r"alpha must have shape \(2, 2\), got \(2,\)"),
         ({"alpha": [[0.0, np.inf], [0.0, 0.0]]}, "alpha must contain only finite values"),
-        ({"zeta": True}, "zeta must be a finite real number, got True"),
-        ({"zeta": np.nan}, "zeta must be a finite real number, got nan"),
+        ({"zeta": True}, "zeta must be a finite real scalar, got True"),
+        ({"zeta": np.nan}, "zeta must be a finite real scalar, got nan"),
         ({"zeta": [0.1]}, r"zeta must have shape \(2,\), got \(1,\)"),
-        ({"psi": 1j}, "psi must be a finite real number, got 1j"),
-        ({"psi": "0"}, "psi must be a finite real number, got '0'"),
+        ({"psi": 1j}, "psi must be a finite real scalar, got 1j"),
+        ({"psi": "0"}, "psi must be a finite real scalar, got '0'"),
         ({"psi": [0.0, np.inf]}, "psi must contain only finite values"),
-        ({"n_steps": -1}, "n_steps must be a whole number >= 0, got -1"),
-        ({"n_steps": 1.0}, "n_steps must be a whole number >= 0, got 1.0"),
-        ({"n_steps": True}, "n_steps must be a whole number >= 0, got True"),
+        ({"n_steps": -1}, "n_steps must be an integer >= 0, got -1"),
+        ({"n_steps": 1.0}, "n_steps must be an integer >= 0, got 1.0"),
+        ({"n_steps": True}, "n_steps must be an integer >= 0, got True"),
         ({"knm": PreparedCoupling.from_matrices(TWO)}, "alpha must be None with a PreparedCoupling"),
         (
             {"knm": PreparedCoupling.from_matrices(np.zeros((3, 3))), "alpha": None},
@@ -333,8 +333,8 @@ def test_a_step_refuses_what_became_bad_between_two_calls(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_oscillators": 0}, "n_oscillators must be a whole number >= 1, got 0"),
-        ({"n_oscillators": 2.0}, "n_oscillators must be a whole number >= 1, got 2.0"),
+        ({"n_oscillators": 0}, "n_oscillators must be an integer >= 1, got 0"),
+        ({"n_oscillators": 2.0}, "n_oscillators must be an integer >= 1, got 2.0"),
         ({"dt": 0.0}, "dt must be a positive finite number, got 0.0"),
         ({"dt": float("inf")}, "dt must be a positive finite number, got inf"),
         ({"dt": True}, "dt must be a positive finite number, got True"),
@@ -342,11 +342,11 @@ def test_a_step_refuses_what_became_bad_between_two_calls(name):
         ({"method": None}, "Unknown method None; expected one of euler, rk4, rk45"),
         ({"atol": -1.0}, "atol must be a positive finite number, got -1.0"),
         ({"rtol": 0}, "rtol must be a positive finite number, got 0"),
-        ({"substeps": 0}, "substeps must be a whole number >= 1, got 0"),
-        ({"threads": 0}, "threads must be a whole number >= 1, got 0"),
+        ({"substeps": 0}, "substeps must be an integer >= 1, got 0"),
+        ({"threads": 0}, "threads must be an integer >= 1, got 0"),
         ({"dtype": np.int64}, "dtype must be float64 or float32, got int64"),
         ({"omega": [1.0]}, r"omega must have shape \(2,\), got \(1,\)"),
-        ({"t0": float("nan")}, "t0 must be a finite real number, got nan"),
+        ({"t0": float("nan")}, "t0 must be a finite real scalar, got nan"),
     ],
 )
 def test_bad_settings_are_named(arguments, message):
@@ -393,3 +393,20 @@ def test_an_unreachable_tolerance_is_refused_with_advice():
     stiff = {**network(3), "knm": 1e7 * (1 - np.eye(3)), "zeta": 0.0, "psi": 0.0}
     with pytest.raises(EngineError, match=r"rk45 at step 0 .* needs more than \d+ internal steps"):
         UPDEEngine(3, 1.0, "rk45", 1e-14, 1e-14).step(**stiff)
+
+
+def test_a_run_samples_frequencies_where_as_many_steps_do():
+    zeros = np.zeros((2, 2))
+    engines = [UPDEEngine(2, 0.1, omega=lambda t: [1e6 * t, np.sin(1e6 * t)], t0=0.3) for _ in range(2)]
+    phases = np.zeros(2)
+    for _ in range(50):
+        phases = engines[0].step(phases, knm=zeros, alpha=zeros)
+    np.testing.assert_array_equal(engines[1].run(np.zeros(2), knm=zeros, alpha=zeros, n_steps=50), phases)
+    assert engines[0].time == engines[1].time == 0.3 + 50 * 0.1
+
+
+@pytest.mark.parametrize("name", ["phases", "omegas"])
+def test_a_bool_among_numbers_is_no_number(name):
+    good = {"phases": [0.0, 1.0], "omegas": [1.0, 2.0], "knm": TWO, "alpha": np.zeros((2, 2))}
+    with pytest.raises(ValueError, match=f"{name} must hold real numbers, got a bool"):
+        UPDEEngine(2, 0.01).step(**{**good, name: [1.0, True]})

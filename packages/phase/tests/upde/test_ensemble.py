@@ -143,7 +143,7 @@ def test_divergence_names_run_step_and_norm(method, threads):
         ({"alpha": np.zeros(3)}, r"alpha must have shape \(3, 3\) or \(4, 3, 3\), got \(3,\)"),
         ({"zeta": np.zeros(3)}, r"zeta must be one number or have shape \(4,\) or \(4, 3\), got \(3,\)"),
         ({"psi": "0"}, "psi must hold real numbers"),
-        ({"n_steps": -1}, "n_steps must be a whole number >= 0, got -1"),
+        ({"n_steps": -1}, "n_steps must be an integer >= 0, got -1"),
         ({"knm": PreparedCoupling.from_matrices(np.zeros((3, 3)))}, "alpha must be None with a PreparedCoupling"),
         (
             {"knm": PreparedCoupling.from_matrices(np.zeros((2, 2))), "alpha": None},
@@ -163,8 +163,8 @@ def test_bad_arguments_are_named(changes, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_runs": 0}, "n_runs must be a whole number >= 1, got 0"),
-        ({"threads": True}, "threads must be a whole number >= 1, got True"),
+        ({"n_runs": 0}, "n_runs must be an integer >= 1, got 0"),
+        ({"threads": True}, "threads must be an integer >= 1, got True"),
         ({"method": "heun"}, "Unknown method 'heun'; expected one of euler, rk4, rk45"),
         ({"dt": 0.0}, "dt must be a positive finite number, got 0.0"),
     ],

@@ -18,9 +18,9 @@ def test_documented_stability_verdicts():
     [
         ((0.0, 1.0, 1.0), "dt must be a positive finite number, got 0.0"),
         ((True, 1.0, 1.0), "dt must be a positive finite number, got True"),
-        ((0.1, -1.0, 1.0), "max_omega must be a finite number >= 0, got -1.0"),
-        ((0.1, 1.0, float("inf")), "max_coupling must be a finite number >= 0, got inf"),
-        ((0.1, 1.0, 1j), "max_coupling must be a finite number >= 0, got 1j"),
+        ((0.1, -1.0, 1.0), "max_omega must be at least 0, got -1"),
+        ((0.1, 1.0, float("inf")), "max_coupling must be a finite real scalar, got inf"),
+        ((0.1, 1.0, 1j), "max_coupling must be a finite real scalar, got 1j"),
     ],
 )
 def test_stability_names_the_bad_argument(arguments, message):
@@ -49,12 +49,12 @@ def test_no_phase_moves_faster_than_the_bound(seed, n):
     ("changes", "message"),
     [
         ({"omegas": [[1.0]]}, r"omegas must have shape \(n,\)"),
-        ({"omegas": []}, r"omegas must have shape \(n,\)"),
+        ({"omegas": []}, "number of omegas must be an integer >= 1, got 0"),
         ({"knm": np.zeros((2, 3))}, r"knm must have shape \(2, 2\), got \(2, 3\)"),
-        ({"zeta": [1.0, 2.0, 3.0]}, r"zeta must be one number or have shape \(2,\), got \(3,\)"),
+        ({"zeta": [1.0, 2.0, 3.0]}, r"zeta must have shape \(2,\), got \(3,\)"),
         ({"omegas": [1.0, float("nan")]}, "omegas must contain only finite values"),
-        ({"omegas": [True, False]}, "omegas must hold real numbers, got dtype bool"),
-        ({"substeps": 0}, "substeps must be a whole number >= 1, got 0"),
+        ({"omegas": [True, False]}, "omegas must hold real numbers, got a bool"),
+        ({"substeps": 0}, "substeps must be an integer >= 1, got 0"),
     ],
 )
 def test_largest_advance_names_the_bad_argument(changes, message):
@@ -74,8 +74,8 @@ def test_config_adds_parts_until_none_exceeds_max_dt():
     ("arguments", "message"),
     [
         ({"dt": -0.1}, "dt must be a positive finite number, got -0.1"),
-        ({"dt": 0.1, "substeps": 1.5}, "substeps must be a whole number >= 1, got 1.5"),
-        ({"dt": 0.1, "substeps": True}, "substeps must be a whole number >= 1, got True"),
+        ({"dt": 0.1, "substeps": 1.5}, "substeps must be an integer >= 1, got 1.5"),
+        ({"dt": 0.1, "substeps": True}, "substeps must be an integer >= 1, got True"),
         ({"dt": 0.1, "method": "heun"}, "Unknown method 'heun'; expected one of euler, rk4, rk45"),
         ({"dt": 0.1, "max_dt": 0.0}, "max_dt must be a positive finite number, got 0.0"),
         ({"dt": 0.1, "atol": float("nan")}, "atol must be a positive finite number, got nan"),

@@ -174,7 +174,7 @@ def test_layer_index_describes_its_blocks():
     assert index.layer_count == 3
     assert index.oscillator_count == 5
     assert index.layer_of().tolist() == [0, 0, 2, 2, 2]
-    with pytest.raises(ValueError, match=r"sizes\[1\] must be at least 0"):
+    with pytest.raises(ValueError, match=r"sizes\[1\] must be an integer >= 0"):
         LayerIndex.from_sizes([1, -1])
     with pytest.raises(ValueError, match="read-only"):
         index.starts[0] = 1

@@ -98,7 +98,7 @@ def test_gate_opens_at_its_threshold():
         (lambda: modulation_index([0.0], [1.0, 2.0]), r"amp must have shape \(1,\)"),
         (lambda: modulation_index([0.0], [-1.0]), "amp must not be negative"),
         (lambda: modulation_index([np.nan], [1.0]), "theta must contain only finite"),
-        (lambda: modulation_index([0.0], [1.0], n_bins=1), "n_bins must be at least 2"),
+        (lambda: modulation_index([0.0], [1.0], n_bins=1), "n_bins must be an integer >= 2"),
         (lambda: modulation_index([0.0], [1.0], n_bins=True), "n_bins must be an integer"),
         (lambda: pac_matrix([[0.0]], [[1.0], [2.0]]), "amplitudes must have shape"),
         (lambda: pac_matrix([0.0], [[1.0]]), "phases must have shape"),

@@ -66,8 +66,8 @@ def test_run_repeats_steps_to_the_last_bit():
 @pytest.mark.parametrize(
     ("call", "named"),
     [
-        (lambda: SheafUPDEEngine(0, 2, 0.1), "n must be at least 1"),
-        (lambda: SheafUPDEEngine(2, 0, 0.1), "d must be at least 1"),
+        (lambda: SheafUPDEEngine(0, 2, 0.1), "n must be an integer >= 1"),
+        (lambda: SheafUPDEEngine(2, 0, 0.1), "d must be an integer >= 1"),
         (lambda: SheafUPDEEngine(2, 2, 0.1, "heun"), "heun"),
         (lambda: SheafUPDEEngine(1, 2, 0.1).step([[0.0]], [[0.0, 0.0]], np.zeros((1, 1, 2, 2))), "phases must have"),
         (lambda: SheafUPDEEngine(1, 1, 0.1).step([[0.0]], [[0.0]], np.zeros((1, 1))), "restriction_maps must have"),

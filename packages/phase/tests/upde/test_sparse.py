@@ -137,7 +137,7 @@ def test_bad_arguments_are_named(changes, message):
     [
         ({"knm": np.zeros((2, 3))}, r"knm must have shape \(n, n\)"),
         ({"knm": np.zeros((2, 2)), "alpha": np.zeros(2)}, r"alpha must have shape \(2, 2\)"),
-        ({"knm": np.eye(2)}, "no self-coupling"),
+        ({"knm": np.eye(2)}, "knm must have a zero diagonal"),
         ({"knm": np.zeros((2, 2)), "dtype": np.int32}, "dtype must be float64 or float32, got int32"),
     ],
 )

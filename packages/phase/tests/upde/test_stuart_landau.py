@@ -213,8 +213,8 @@ GOOD = {
         ("mu", [1j, 1.0], "mu must hold real numbers"),
         ("knm", np.eye(2), "knm must have a zero diagonal"),
         ("knm", np.zeros((3, 3)), "knm must have shape|knm_r must have shape"),
-        ("knm", np.zeros((2, 3)), r"knm must have shape \(2, 2\), got \(2, 3\)"),
-        ("knm", [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], "knm must be square"),
+        ("knm", np.zeros((2, 3)), r"knm must have shape \(n, n\) with n >= 1, got \(2, 3\)"),
+        ("knm", [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], r"knm must have shape \(n, n\) with n >= 1, got \(2, 3\)"),
         ("knm_r", np.eye(2), "knm_r must have a zero diagonal"),
         ("knm_r", np.full((2, 2), np.inf), "knm_r must contain only finite"),
         ("alpha", np.zeros(2), "alpha must have shape"),
@@ -238,13 +238,13 @@ def test_matrices_of_another_size_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"n": 0, "dt": 0.1}, "n must be at least 1"),
-        ({"n": 2, "dt": 0.0}, "dt must be greater than 0"),
-        ({"n": 2, "dt": np.inf}, "dt must be a finite"),
+        ({"n": 0, "dt": 0.1}, "n must be an integer >= 1"),
+        ({"n": 2, "dt": 0.0}, "dt must be a positive finite number"),
+        ({"n": 2, "dt": np.inf}, "dt must be a positive finite"),
         ({"n": 2, "dt": 0.1, "method": "heun"}, "Unknown method 'heun'; expected one of euler, rk4, rk45"),
         ({"n": 2, "dt": 0.1, "atol": 0.0}, "atol"),
         ({"n": 2, "dt": 0.1, "rtol": -1.0}, "rtol"),
-        ({"n": 2, "dt": 0.1, "substeps": 0}, "substeps must be at least 1"),
+        ({"n": 2, "dt": 0.1, "substeps": 0}, "substeps must be an integer >= 1"),
     ],
 )
 def test_bad_settings_are_named(arguments, named):

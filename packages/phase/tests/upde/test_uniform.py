@@ -61,10 +61,10 @@ def test_strong_coupling_synchronises_and_weak_does_not():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"strength": np.nan}, "strength must be a finite real number, got nan"),
-        ({"strength": True}, "strength must be a finite real number, got True"),
-        ({"strength": [[0.0]]}, "strength must be a finite real number"),
-        ({"alpha": 1j}, "alpha must be a finite real number, got 1j"),
+        ({"strength": np.nan}, "strength must be a finite real scalar, got nan"),
+        ({"strength": True}, "strength must be a finite real scalar, got True"),
+        ({"strength": [[0.0]]}, "strength must be a finite real scalar"),
+        ({"alpha": 1j}, "alpha must be a finite real scalar, got 1j"),
         ({"omegas": None}, "omegas is required"),
         ({"phases": [0.0, 1.0, 2.0]}, r"phases must have shape \(2,\), got \(3,\)"),
     ],

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ripieno.canonical import canonical_json, content_hash, strict_loads
 from ripieno.files import create_only
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, whole_number
+from scpn_phase_orchestrator._arrays import FloatArray, real_array, square_coupling, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.coupling.geometry_constraints import (
@@ -77,8 +77,8 @@ class QPUDataArtifact:
                 raise ValueError(f"{name} must be a text that is not empty, got {text!r}")
         if self.source_mode not in get_args(SourceMode):
             raise ValueError(f"source_mode must be one of {get_args(SourceMode)}, got {self.source_mode!r}")
-        knm = validate_knm(real_array("K_nm", self.K_nm, (None, None)), _CONSTRAINTS)
-        n = whole_number("number of oscillators", len(knm), minimum=1)
+        knm = validate_knm(square_coupling("K_nm", self.K_nm), _CONSTRAINTS)
+        n = len(knm)
         frozen: dict[str, NDArray[Any]] = {
             "K_nm": knm.copy(),
             "omega": real_array("omega", self.omega, (n,)).copy(),
@@ -147,8 +147,8 @@ def compile_domain_to_qpu_artifact(
 ) -> QPUDataArtifact:
     """Turn a spec, or arrays measured for it, into an artifact.
 
-    What is not given comes from the spec: the coupling of its builder, its natural frequencies, and the initial phases
-    that a run with this seed starts from. Such numbers are synthetic.
+    What is not given comes from the spec: the coupling of its template or builder, its natural frequencies, and the
+    initial phases that a run with this seed starts from. Such numbers are synthetic.
 
     Args:
         spec: the domain.
@@ -175,7 +175,7 @@ def compile_domain_to_qpu_artifact(
     if source_mode != "synthetic" and source is None:
         raise ValueError(f"source_mode {source_mode!r} needs a source that says where the numbers come from")
     if knm is None:
-        knm = CouplingBuilder().build(n, spec.coupling.base_strength, spec.coupling.decay_alpha).knm
+        knm = _declared_coupling(spec, n)
     if omegas is None:
         omegas = np.array(spec.get_omegas(), dtype=np.float64)
     if theta0 is None:
@@ -189,6 +189,15 @@ def compile_domain_to_qpu_artifact(
         theta0=real_array("theta0", theta0, (n,)),
         layer_assignments=np.array(layers, dtype=np.int64),
     )
+
+
+def _declared_coupling(spec: BindingSpec, n: int) -> FloatArray:
+    """Give the matrix that a run of the spec starts from: its template, or what the builder makes."""
+    coupling, builder = spec.coupling, CouplingBuilder()
+    state = builder.build(n, coupling.base_strength, coupling.decay_alpha)
+    if coupling.template is not None:
+        state = builder.switch_template(state, coupling.template, coupling.templates)
+    return state.knm
 
 
 def emit_qpu_data_artifact(artifact: QPUDataArtifact, path: Path | str) -> Path:

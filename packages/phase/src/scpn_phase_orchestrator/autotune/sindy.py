@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import positive_number
 
 __all__ = ["PhaseEquation", "discover_phase_equations"]
-
-FloatArray = NDArray[np.float64]
-
-MAX_ROUNDS = 20
-"""Rounds of thresholding; each removes at least one term or ends."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ def discover_phase_equations(
     data = np.asarray(phases, dtype=np.float64)
     if data.ndim != 2 or data.shape[1] < 1:
         raise ValueError(f"phases must have shape (n_samples, n_oscillators), got {data.shape}")
-    period = positive_number(sample_period_s, "sample_period_s")
+    period = positive_number("sample_period_s", sample_period_s)
     for name, value in (("threshold", threshold), ("min_samples_per_parameter", min_samples_per_parameter)):
         if isinstance(value, bool) or not (np.isfinite(value) and value >= 0.0):
             raise ValueError(f"{name} must be finite and >= 0, got {value!r:.40}")
@@ -120,13 +114,11 @@ def discover_phase_equations(
 
 def _thresholded(library: FloatArray, target: FloatArray, threshold: float) -> FloatArray:
     kept = np.ones(library.shape[1], dtype=bool)
-    beta = np.zeros(library.shape[1])
-    for _ in range(MAX_ROUNDS):
+    while True:  # each round removes a term or is the last
         beta = np.zeros(library.shape[1])
         beta[kept] = np.linalg.lstsq(library[:, kept], target, rcond=None)[0]
         small = kept & (np.abs(beta) < threshold)
         small[0] = False
         if not small.any():
-            break
+            return beta
         kept &= ~small
-    return np.where(kept, beta, 0.0)

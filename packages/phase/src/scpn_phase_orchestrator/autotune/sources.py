@@ -49,7 +49,7 @@ def bind_time_series(
     try:
         table = read_signals(path, sample_rate=sample_rate)
         series, refused = extract_phase_series(table)
-        phases = np.column_stack([np.where(s.usable & (s.quality > 0.0), s.unwrapped, np.nan) for s in series])
+        phases = np.column_stack([s.usable_phase for s in series])
         names = [s.name for s in series]
         equations = discover_phase_equations(
             phases,

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from scpn_phase_orchestrator._arrays import FloatArray, real_array
+from scpn_phase_orchestrator._arrays import FloatArray, real_array, square_coupling
 
 __all__ = [
     "CONSTRAINTS",
@@ -19,8 +19,6 @@ __all__ = [
     "project_knm",
     "validate_knm",
 ]
-
-_DIAGONAL_TOLERANCE = 1e-15
 
 
 class GeometryConstraint(ABC):
@@ -112,11 +110,11 @@ def project_knm(knm: FloatArray, constraints: Sequence[GeometryConstraint]) -> F
     Raises:
         ValueError: a matrix that is not square or not finite.
     """
-    projected = _square(knm)
+    projected = real_array("knm", knm, (None, None)).copy()
+    if projected.shape[0] != projected.shape[1]:
+        raise ValueError(f"knm must be square, got {projected.shape}")
     for constraint in constraints:
         projected = constraint.project(projected)
-    if projected is knm:
-        projected = knm.copy()
     np.fill_diagonal(projected, 0.0)
     return projected
 
@@ -127,18 +125,8 @@ def validate_knm(knm: object, constraints: Sequence[GeometryConstraint] = ()) ->
     Raises:
         ValueError: not square, not finite, a diagonal other than zero, or a constraint that does not hold.
     """
-    matrix = _square(knm)
-    diagonal = float(np.abs(np.diagonal(matrix)).max(initial=0.0))
-    if diagonal > _DIAGONAL_TOLERANCE:
-        raise ValueError(f"knm must have a zero diagonal, got an entry of size {diagonal:g}")
+    matrix = square_coupling("knm", knm)
     for constraint in constraints:
         if not constraint.is_met(matrix):
             raise ValueError(f"knm must be {constraint.name.replace('_', '-')}")
-    return matrix
-
-
-def _square(knm: object) -> FloatArray:
-    matrix = real_array("knm", knm, (None, None))
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"knm must be square, got {matrix.shape}")
     return matrix

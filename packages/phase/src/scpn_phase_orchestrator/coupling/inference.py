@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from scpn_phase_orchestrator._arrays import FloatArray, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.coupling.regression import CouplingFit, fit_phase_coupling
-from scpn_phase_orchestrator.oscillators.base import bounded_integer
 
 __all__ = ["CouplingEstimate", "CouplingFit", "estimate_coupling", "fit_phase_coupling", "phase_transfer_entropy"]
-
-FloatArray = NDArray[np.float64]
 
 MAX_BINS = 64
 """More bins make a histogram of bins cubed that no series fills."""
@@ -80,8 +78,8 @@ def phase_transfer_entropy(phases: ArrayLike, *, n_bins: int = 8, delay: int = 1
     """
     from scpn_phase_orchestrator.coupling._transfer_entropy import pairwise_transfer_entropy
 
-    bins = bounded_integer(n_bins, "n_bins", 2, MAX_BINS)
-    lag = bounded_integer(delay, "delay", 1)
+    bins = whole_number("n_bins", n_bins, minimum=2, maximum=MAX_BINS)
+    lag = whole_number("delay", delay, minimum=1)
     array = np.asarray(phases)
     if array.ndim != 2 or array.shape[0] < 2:
         raise ValueError(f"phases must have shape (n_oscillators >= 2, n_samples), got {array.shape}")

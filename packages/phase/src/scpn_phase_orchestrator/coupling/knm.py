@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 
 from ripieno.canonical import strict_loads
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, whole_number
+from scpn_phase_orchestrator._arrays import FloatArray, real_scalar, square_coupling, whole_number
 
 __all__ = [
     "SCPN_CALIBRATION_ANCHORS",
@@ -71,7 +71,6 @@ SCPN_CALIBRATION_ANCHORS: Mapping[tuple[int, int], float] = {(1, 2): 0.302, (2, 
 """Documented coupling strengths between adjacent layers that replace the formula."""
 
 _LAYER_COUNT = len(SCPN_LAYER_TIMESCALES)
-_DIAGONAL_TOLERANCE = 1e-15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,10 +149,8 @@ class CouplingBuilder:
         """
         if name not in templates:
             raise KeyError(f"no coupling template named {name!r}; known: {', '.join(sorted(templates)) or 'none'}")
-        knm = real_array(f"templates[{name!r}]", templates[name], state.knm.shape).copy()
-        if np.abs(np.diagonal(knm)).max(initial=0.0) > _DIAGONAL_TOLERANCE:
-            raise ValueError(f"templates[{name!r}] must have a zero diagonal")
-        return replace(state, knm=knm, active_template=name)
+        knm = square_coupling(f"templates[{name!r}]", templates[name], len(state.knm))
+        return replace(state, knm=knm.copy(), active_template=name)
 
     def apply_handshakes(self, state: CouplingState, json_path: Path | str) -> CouplingState:
         """Set single strengths from a JSON file.
@@ -242,7 +239,4 @@ def _handshakes(path: Path) -> list[tuple[str, Mapping[str, object]]]:
 
 
 def _layer_position(name: str, value: object, count: int) -> int:
-    layer = whole_number(name, value, minimum=1)
-    if layer > count:
-        raise ValueError(f"{name} must be at most {count}, got {layer}")
-    return layer - 1
+    return whole_number(name, value, minimum=1, maximum=count) - 1

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scpn_phase_orchestrator._arrays import FloatArray
+from scpn_phase_orchestrator._arrays import FloatArray, real_scalar
 from scpn_phase_orchestrator.coupling.geometry_constraints import CONSTRAINTS, project_knm
 from scpn_phase_orchestrator.coupling.knm import CouplingState
 from scpn_phase_orchestrator.imprint.state import ImprintState
@@ -20,7 +19,6 @@ __all__ = ["IMPRINT_TARGETS", "Modulation"]
 
 IMPRINT_TARGETS = ("K", "alpha", "mu")
 """What an imprint can modulate."""
-_IMPRINT = ImprintModel(decay_rate=0.0, saturation=1.0)  # what an imprint changes depends on neither number
 _FIELDS = {"global_gain", "layer_gains", "layer_lags", "imprint", "imprint_targets", "constraints"}
 
 
@@ -91,9 +89,9 @@ class Modulation:
         if self.imprint is not None and ("K" in self.imprint_targets or "alpha" in self.imprint_targets):
             memory = self._memory(layer_of)
             if "K" in self.imprint_targets:
-                knm = _IMPRINT.modulate_coupling(knm, memory)
+                knm = ImprintModel.modulate_coupling(knm, memory)
             if "alpha" in self.imprint_targets:
-                alpha = _IMPRINT.modulate_lag(alpha, memory)
+                alpha = ImprintModel.modulate_lag(alpha, memory)
         if self.constraints:
             knm = project_knm(knm, [CONSTRAINTS[name] for name in self.constraints])
         return CouplingState(knm, alpha, base.active_template, base.knm_r)
@@ -102,7 +100,7 @@ class Modulation:
         """Give the effective bifurcation parameters, shape ``(n,)``."""
         if self.imprint is None or "mu" not in self.imprint_targets:
             return mu
-        return _IMPRINT.modulate_mu(mu, self._memory(layer_of))
+        return ImprintModel.modulate_mu(mu, self._memory(layer_of))
 
     def to_record(self) -> dict[str, Any]:
         """Give the fields that differ from the identity as JSON-safe values."""
@@ -132,7 +130,7 @@ class Modulation:
             raise ValueError(f"modulation has an unknown field {unknown[0]!r}; known: {', '.join(sorted(_FIELDS))}")
         imprint = record.get("imprint")
         return cls(
-            global_gain=_number("global_gain", record.get("global_gain", 1.0)),
+            global_gain=real_scalar("modulation global_gain", record.get("global_gain", 1.0)),
             layer_gains=_numbers("layer_gains", record.get("layer_gains", ())),
             layer_lags=_numbers("layer_lags", record.get("layer_lags", ())),
             imprint=None if imprint is None else _numbers("imprint", imprint),
@@ -154,16 +152,10 @@ class Modulation:
         return np.asarray(values, dtype=np.float64)
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError(f"modulation {name} must be a finite number, got {value!r}")
-    return float(value)
-
-
 def _numbers(name: str, values: object) -> tuple[float, ...]:
     if not isinstance(values, list | tuple):
         raise ValueError(f"modulation {name} must be a list of numbers, got {values!r}")  # noqa: TRY004 - a bad record
-    return tuple(_number(name, value) for value in values)
+    return tuple(real_scalar(f"modulation {name}", value) for value in values)
 
 
 def _names(name: str, values: object, known: tuple[str, ...]) -> tuple[str, ...]:

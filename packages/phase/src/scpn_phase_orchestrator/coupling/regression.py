@@ -28,13 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ripieno.randomness import derive_substream
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number, true_ranges, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import bounded_integer, positive_number
 
 __all__ = ["CouplingEdge", "CouplingFit", "NaturalFrequency", "fit_phase_coupling"]
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 WINDOWS_PER_BEAT = 8
@@ -203,10 +202,10 @@ def fit_phase_coupling(
         raise ExtractorError(f"phases must have shape (n_samples, n_oscillators >= 2), got {data.shape}")
     if np.isinf(data).any():
         raise ExtractorError("phases must be finite or missing, got infinity")
-    period = positive_number(sample_period_s, "sample_period_s")
+    period = positive_number("sample_period_s", sample_period_s)
     if isinstance(max_lag, bool) or not 0.0 <= max_lag <= np.pi / 2:
         raise ValueError(f"max_lag must be in [0, π/2] rad, got {max_lag!r:.40}")
-    bounded_integer(n_bootstrap, "n_bootstrap", 100)
+    whole_number("n_bootstrap", n_bootstrap, minimum=100)
     if isinstance(confidence, bool) or not 0.5 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0.5 and 1, got {confidence!r:.40}")
     n = data.shape[1]
@@ -267,9 +266,8 @@ def fit_phase_coupling(
 
 
 def _segments(data: FloatArray) -> list[tuple[int, int]]:
-    usable = np.isfinite(data).all(axis=1)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], usable, [False]]).astype(np.int8))).reshape(-1, 2)
-    found = [(int(first), int(after)) for first, after in edges if after - first >= 2]
+    usable = np.asarray(np.isfinite(data).all(axis=1))
+    found = [(first, after) for first, after in true_ranges(usable) if after - first >= 2]
     if not found:
         raise ExtractorError("there is no stretch of two samples in which every oscillator has a usable phase")
     return found
@@ -424,7 +422,7 @@ def _edges(
             p_value = min(p_value, float(adjusted[cosine]))
             identifiable = identifiable and bool(known[cosine])
             a, b = strength, float(estimates[cosine])
-            size = float(np.hypot(a, b)) or 1e-300
+            size = max(float(np.hypot(a, b)), 1e-150)  # its square divides
             sign = 1.0 if a >= 0.0 else -1.0
             strength, direction = sign * size, sign * (a * direction + b * influence[:, cosine]) / size
             lag = float(np.arctan2(-b * sign, a * sign))

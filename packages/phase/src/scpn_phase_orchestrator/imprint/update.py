@@ -50,15 +50,18 @@ class ImprintModel:
             m_k=np.minimum(np.maximum(grown, 0.0), self.saturation), last_update=state.last_update + span
         )
 
-    def modulate_coupling(self, knm: FloatArray, state: ImprintState) -> FloatArray:
+    @staticmethod
+    def modulate_coupling(knm: FloatArray, state: ImprintState) -> FloatArray:
         """Strengthen what an imprinted oscillator receives: ``K_ij (1 + m_i)``."""
         return knm * (1.0 + state.m_k)[:, None]
 
-    def modulate_lag(self, alpha: FloatArray, state: ImprintState) -> FloatArray:
+    @staticmethod
+    def modulate_lag(alpha: FloatArray, state: ImprintState) -> FloatArray:
         """Shift the lag by the difference of imprints: ``α_ij + clip(m_i − m_j, ±π/2)``."""
         difference = state.m_k[:, None] - state.m_k
         return alpha + np.minimum(np.maximum(difference, -MAX_LAG_OFFSET), MAX_LAG_OFFSET)
 
-    def modulate_mu(self, mu: FloatArray, state: ImprintState) -> FloatArray:
+    @staticmethod
+    def modulate_mu(mu: FloatArray, state: ImprintState) -> FloatArray:
         """Raise the growth rate of an imprinted oscillator: ``μ_i (1 + m_i)``."""
         return mu * (1.0 + state.m_k)

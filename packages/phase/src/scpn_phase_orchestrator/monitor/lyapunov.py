@@ -7,8 +7,15 @@ from math import pi
 
 import numpy as np
 
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, whole_number
-from scpn_phase_orchestrator.coupling.geometry_constraints import validate_knm
+from scpn_phase_orchestrator._arrays import (
+    FloatArray,
+    positive_number,
+    real_array,
+    real_scalar,
+    scalar_or_vector,
+    square_coupling,
+    whole_number,
+)
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.monitor import _lyapunov_kernels as kernels
 
@@ -60,12 +67,12 @@ def lyapunov_spectrum(
     phases = real_array("phases_init", phases_init, (None,))
     n = whole_number("number of phases", len(phases), minimum=1)
     frequencies = real_array("omegas", omegas, (n,))
-    strengths = validate_knm(real_array("knm", knm, (n, n)))
+    strengths = square_coupling("knm", knm, n)
     lag = np.zeros((n, n)) if alpha is None else real_array("alpha", alpha, (n, n))
-    step = real_scalar("dt", dt, above=0.0)
+    step = positive_number("dt", dt)
     counted = whole_number("n_steps", n_steps, minimum=1)
-    drive_strength = _per_oscillator("zeta", zeta, n)
-    target = _per_oscillator("psi", psi, n)
+    drive_strength = np.broadcast_to(scalar_or_vector("zeta", zeta, n), n)
+    target = np.broadcast_to(scalar_or_vector("psi", psi, n), n)
     growth, failed = kernels.spectrum(
         phases,
         frequencies,
@@ -129,7 +136,7 @@ class LyapunovGuard:
         """
         theta = real_array("phases", phases, (None,))
         n = whole_number("number of phases", len(theta), minimum=1)
-        strengths = validate_knm(real_array("knm", knm, (n, n)))
+        strengths = square_coupling("knm", knm, n)
         differences = theta[:, None] - theta[None, :]
         potential = float(-(strengths * np.cos(differences)).sum() / (2 * n))
         distances = np.abs((differences + pi) % (2 * pi) - pi)[strengths != 0.0]
@@ -141,9 +148,3 @@ class LyapunovGuard:
     def reset(self) -> None:
         """Forget the last potential."""
         self._last_potential = None
-
-
-def _per_oscillator(name: str, value: object, n: int) -> FloatArray:
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
-        return real_array(name, value, (n,))
-    return np.full(n, real_scalar(name, value))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.exceptions import ExtractorError
 
-__all__ = ["PhaseExtractor", "PhaseState", "bounded_integer", "dispersion_quality", "finite_series", "positive_number"]
-
-FloatArray = NDArray[np.float64]
+__all__ = ["PhaseExtractor", "PhaseState", "dispersion_quality", "finite_series"]
 
 
 @dataclass(frozen=True)
@@ -81,34 +78,6 @@ def finite_series(values: ArrayLike, name: str, *, minimum: int = 0) -> FloatArr
     if array.size < minimum:
         raise ExtractorError(f"{name} must have at least {minimum} values, got {array.size}")
     return array
-
-
-def positive_number(value: object, name: str) -> float:
-    """Give a positive finite real number as float.
-
-    Raises:
-        ValueError: it is none; booleans are no numbers.
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a positive finite number, got {value!r:.80}")  # noqa: TRY004
-    number = float(value)
-    if not (math.isfinite(number) and number > 0.0):
-        raise ValueError(f"{name} must be a positive finite number, got {number}")
-    return number
-
-
-def bounded_integer(value: object, name: str, low: int, high: int | None = None) -> int:
-    """Give an integer between two bounds (no upper one when None).
-
-    Raises:
-        ValueError: it is none; booleans are no numbers.
-    """
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        number = int(value)
-        if number >= low and (high is None or number <= high):
-            return number
-    bounds = f">= {low}" if high is None else f"from {low} to {high}"
-    raise ValueError(f"{name} must be an integer {bounds}, got {value!r:.80}")
 
 
 def dispersion_quality(values: FloatArray) -> float:

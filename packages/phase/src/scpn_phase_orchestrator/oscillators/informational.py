@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import FloatArray, PhaseExtractor, PhaseState, finite_series
+from scpn_phase_orchestrator.oscillators.base import PhaseExtractor, PhaseState, finite_series
 
 __all__ = ["InformationalExtractor", "distinct_events"]
 

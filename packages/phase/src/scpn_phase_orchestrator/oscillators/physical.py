@@ -7,17 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import (
-    FloatArray,
-    PhaseExtractor,
-    PhaseState,
-    bounded_integer,
-    dispersion_quality,
-    finite_series,
-    positive_number,
-)
+from scpn_phase_orchestrator.oscillators.base import PhaseExtractor, PhaseState, dispersion_quality, finite_series
 
 __all__ = ["PhysicalExtractor", "analytic_signal", "band_pass", "checked_band", "edge_samples"]
 
@@ -33,7 +26,7 @@ def checked_band(band: Sequence[float] | None) -> tuple[float, float] | None:
     edges = list(band)
     if len(edges) != 2:
         raise ValueError(f"band must be two frequencies (low, high), got {band!r:.80}")
-    low, high = positive_number(edges[0], "band[0]"), positive_number(edges[1], "band[1]")
+    low, high = positive_number("band[0]", edges[0]), positive_number("band[1]", edges[1])
     if low >= high:
         raise ValueError(f"band must rise, got {low} to {high}")
     return low, high
@@ -120,12 +113,12 @@ class PhysicalExtractor(PhaseExtractor):
     ) -> None:
         self.node_id = node_id
         self.band = checked_band(band)
-        self.filter_order = bounded_integer(filter_order, "filter_order", 1, 12)
-        self.edge_trim = None if edge_trim is None else bounded_integer(edge_trim, "edge_trim", 0)
+        self.filter_order = whole_number("filter_order", filter_order, minimum=1, maximum=12)
+        self.edge_trim = None if edge_trim is None else whole_number("edge_trim", edge_trim, minimum=0)
 
     def extract(self, signal: ArrayLike, sample_rate: float) -> list[PhaseState]:
         """Give one state: the phase at the end of the signal (of what the cut left)."""
-        rate = positive_number(sample_rate, "sample_rate")
+        rate = positive_number("sample_rate", sample_rate)
         series = finite_series(signal, "signal", minimum=2)
         if self.band is not None:
             series = band_pass(series, rate, self.band, self.filter_order)

@@ -7,16 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import (
-    FloatArray,
-    PhaseExtractor,
-    PhaseState,
-    bounded_integer,
-    finite_series,
-    positive_number,
-)
+from scpn_phase_orchestrator.oscillators.base import PhaseExtractor, PhaseState, finite_series
 
 __all__ = ["SymbolicExtractor"]
 
@@ -46,13 +40,13 @@ class SymbolicExtractor(PhaseExtractor):
     def __init__(self, n_states: int, node_id: str = "sym", mode: Literal["ring", "graph"] = "ring") -> None:
         if mode not in ("ring", "graph"):
             raise ValueError(f"mode must be 'ring' or 'graph', got {mode!r:.80}")
-        self.n_states = bounded_integer(n_states, "n_states", 2)
+        self.n_states = whole_number("n_states", n_states, minimum=2)
         self.node_id = node_id
         self.mode = mode
 
     def extract(self, signal: ArrayLike, sample_rate: float) -> list[PhaseState]:
         """Give one state per symbol; symbols are integers in [0, N)."""
-        rate = positive_number(sample_rate, "sample_rate")
+        rate = positive_number("sample_rate", sample_rate)
         symbols = self.checked_symbols(signal)
         theta = self.phases(symbols)
         quality = self.qualities(symbols)

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import (
-    FloatArray,
-    PhaseExtractor,
-    PhaseState,
-    dispersion_quality,
-    finite_series,
-    positive_number,
-)
+from scpn_phase_orchestrator.oscillators.base import PhaseExtractor, PhaseState, dispersion_quality, finite_series
 
 __all__ = ["MORLET_OMEGA", "N_FREQUENCIES", "Ridge", "WaveletExtractor", "morlet_coefficients", "strongest_ridge"]
 
@@ -116,7 +110,7 @@ class WaveletExtractor(PhaseExtractor):
 
     def extract(self, signal: ArrayLike, sample_rate: float) -> list[PhaseState]:
         """Give one state: the phase at the end of the signal."""
-        rate = positive_number(sample_rate, "sample_rate")
+        rate = positive_number("sample_rate", sample_rate)
         series = finite_series(signal, "signal", minimum=MINIMUM_SAMPLES)
         ridge = strongest_ridge(series, rate, self.band)
         interior = ridge.coefficients[ridge.edge : series.size - ridge.edge]

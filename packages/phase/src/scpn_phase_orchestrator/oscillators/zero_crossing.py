@@ -7,16 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import (
-    FloatArray,
-    PhaseExtractor,
-    PhaseState,
-    dispersion_quality,
-    finite_series,
-    positive_number,
-)
+from scpn_phase_orchestrator.oscillators.base import PhaseExtractor, PhaseState, dispersion_quality, finite_series
 
 __all__ = ["Crossings", "ZeroCrossingExtractor", "schmitt_crossings"]
 
@@ -77,11 +71,11 @@ class ZeroCrossingExtractor(PhaseExtractor):
 
     def __init__(self, node_id: str, *, hysteresis: float = 0.5) -> None:
         self.node_id = node_id
-        self.hysteresis = positive_number(hysteresis, "hysteresis")
+        self.hysteresis = positive_number("hysteresis", hysteresis)
 
     def extract(self, signal: ArrayLike, sample_rate: float) -> list[PhaseState]:
         """Give one state: the phase at the end of the signal."""
-        rate = positive_number(sample_rate, "sample_rate")
+        rate = positive_number("sample_rate", sample_rate)
         series = finite_series(signal, "signal", minimum=4)
         crossings = schmitt_crossings(series, self.hysteresis)
         if crossings.positions.size < 2:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import true_ranges
 from scpn_phase_orchestrator.signals.phase_series import PhaseSeries, SampleState
 
 if TYPE_CHECKING:
@@ -82,9 +83,7 @@ def _window(series: PhaseSeries) -> slice:
     frequency = series.mean_frequency
     if np.isnan(frequency) or series.state.size / series.sample_rate * frequency <= 40.0:
         return slice(0, series.state.size)
-    usable = np.concatenate([[False], series.usable, [False]]).astype(np.int8)
-    edges = np.flatnonzero(np.diff(usable)).reshape(-1, 2)
-    first, after = max(edges.tolist(), key=lambda run: run[1] - run[0])
+    first, after = max(true_ranges(series.usable), key=lambda run: run[1] - run[0])
     half = int(SHOWN_CYCLES / 2.0 / frequency * series.sample_rate)
     middle = (first + after) // 2
     return slice(max(0, middle - half), min(series.state.size, middle + half))
@@ -129,8 +128,7 @@ def _draw_channel(axes: Sequence[Axes], series: PhaseSeries) -> None:
     for axis in axes[:2]:
         axis.set_xlim(part[0], part[-1])
     frequency.set_xlim(times[0], times[-1])
-    gaps = np.concatenate([[False], series.state == SampleState.GAP, [False]]).astype(np.int8)
-    for first, after in np.flatnonzero(np.diff(gaps)).reshape(-1, 2)[:200]:
+    for first, after in true_ranges(series.state == SampleState.GAP)[:200]:
         frequency.axvspan(float(times[first]), float(times[after - 1]), color=PALETTE[4], alpha=0.15, linewidth=0)
 
 

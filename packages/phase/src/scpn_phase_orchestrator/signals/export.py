@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ripieno.files import write_atomic
+from scpn_phase_orchestrator._arrays import FloatArray, true_ranges
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.extraction import extract_phase_series
 from scpn_phase_orchestrator.signals.phase_series import PhaseSeries, SampleState
 from scpn_phase_orchestrator.signals.table import SignalTable
 
 __all__ = ["QUANTITIES", "PhaseMatrix", "phase_matrix", "series_columns", "write_series"]
-
-FloatArray = NDArray[np.float64]
 
 QUANTITIES = ("phase", "unwrapped", "frequency", "amplitude", "quality", "state")
 """Columns per channel, called ``<channel>:<quantity>``; state is 0 ok, 1 edge, 2 clipped, 3 bridged, 4 gap."""
@@ -122,7 +121,7 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
         phases = np.column_stack([_unwrapped(column) for column in table.values.T])
         return PhaseMatrix(table.names, phases, table.sample_period_s, "phases", table.notes)
     series, refused = extract_phase_series(table, method=method)
-    phases = np.column_stack([np.where(s.usable & (s.quality > 0.0), s.unwrapped, np.nan) for s in series])
+    phases = np.column_stack([s.usable_phase for s in series])
     notes = [*table.notes, *(finding.text for finding in refused)]
     notes += [f"channel '{s.name}': {f.text}" for s in series for f in s.findings if f.kind != "edge"]
     period = table.sample_period_s * table.sample_rate / series[0].sample_rate
@@ -131,10 +130,8 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
 
 def _unwrapped(column: FloatArray) -> FloatArray:
     """Unwrap each stretch between missing phases."""
-    present = ~np.isnan(column)
     unwrapped = column.copy()
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], present, [False]]).astype(np.int8))).reshape(-1, 2)
-    for first, after in edges:
+    for first, after in true_ranges(~np.isnan(column)):
         unwrapped[first:after] = np.unwrap(column[first:after])
     return unwrapped
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, true_ranges
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.oscillators.informational import distinct_events
@@ -15,13 +16,11 @@ from scpn_phase_orchestrator.oscillators.symbolic import SymbolicExtractor
 from scpn_phase_orchestrator.oscillators.wavelet import strongest_ridge
 from scpn_phase_orchestrator.oscillators.zero_crossing import schmitt_crossings
 from scpn_phase_orchestrator.signals.phase_series import Finding, PhaseSeries, SampleState
-from scpn_phase_orchestrator.signals.repair import repair, runs
+from scpn_phase_orchestrator.signals.repair import repair
 from scpn_phase_orchestrator.signals.spectrum import band_around, without_trend
 from scpn_phase_orchestrator.signals.table import SignalTable
 
 __all__ = ["METHODS", "extract_phase_series"]
-
-FloatArray = NDArray[np.float64]
 
 METHODS = ("hilbert", "wavelet", "zero-crossing", "event", "symbolic")
 """How a phase can be read."""
@@ -141,7 +140,7 @@ def _signal_series(
     if not repaired.rhythm.is_clear:
         text = f"no clear rhythm: the highest peak is {repaired.rhythm.prominence:.1f} times its background"
         findings.append(Finding("unclear_rhythm", text))
-    backwards = runs((state == SampleState.OK) & (frequency <= 0.0))
+    backwards = true_ranges((state == SampleState.OK) & (frequency <= 0.0))
     if backwards:
         text = "{n} sample(s) where the phase stands or runs backwards: quality 0 ({where})"
         findings.append(Finding.about("phase_slips", text, backwards))
@@ -232,7 +231,7 @@ def _symbolic_series(table: SignalTable, name: str, values: FloatArray) -> Phase
     n_states = int(np.nanmax(values)) + 1 if np.nanmax(values) >= 1 else 2
     extractor = SymbolicExtractor(n_states, name)
     unwrapped, frequency, quality = np.full(values.size, np.nan), np.full(values.size, np.nan), np.zeros(values.size)
-    for first, after in runs(present):
+    for first, after in true_ranges(present):
         try:
             symbols = extractor.checked_symbols(values[first:after])
         except ExtractorError as error:
@@ -242,7 +241,7 @@ def _symbolic_series(table: SignalTable, name: str, values: FloatArray) -> Phase
         quality[first:after] = extractor.qualities(symbols)
     findings: list[Finding] = []
     if not present.all():
-        findings.append(Finding.about("missing_cut", "{n} missing symbol(s) cut ({where})", runs(~present)))
+        findings.append(Finding.about("missing_cut", "{n} missing symbol(s) cut ({where})", true_ranges(~present)))
     state = np.where(present, SampleState.OK, SampleState.GAP).astype(np.int8)
     return PhaseSeries(
         name=name,
@@ -307,7 +306,7 @@ def _event_series(table: SignalTable, name: str, values: FloatArray, axis: _Even
     findings: list[Finding] = []
     if outside.any():
         text = "{n} sample(s) before the first or after the last event have no phase ({where})"
-        findings.append(Finding.about("missing_cut", text, runs(outside)))
+        findings.append(Finding.about("missing_cut", text, true_ranges(outside)))
     return PhaseSeries(
         name=name,
         method="event",

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator.exceptions import ExtractorError
-from scpn_phase_orchestrator.oscillators.base import positive_number
 from scpn_phase_orchestrator.signals.csv_text import LARGEST, TextTable, number_column, read_csv_text
 from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT, SignalTable
 from scpn_phase_orchestrator.signals.timebase import Stamps, looks_like_time, on_uniform_axis, parse_stamps
 
 __all__ = ["read_signals"]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass
@@ -61,7 +59,7 @@ def read_signals(
     """
     path = Path(path)
     if sample_rate is not None:
-        sample_rate = positive_number(sample_rate, "sample_rate")
+        sample_rate = positive_number("sample_rate", sample_rate)
     if time_unit is not None and time_unit not in SECONDS_PER_UNIT:
         raise ValueError(f"time_unit must be one of {', '.join(SECONDS_PER_UNIT)}, got {time_unit!r:.40}")
     suffix = path.suffix.lower()

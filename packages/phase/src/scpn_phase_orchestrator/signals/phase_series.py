@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
 
 __all__ = ["Finding", "PhaseSeries", "SampleState"]
-
-FloatArray = NDArray[np.float64]
 
 
 class SampleState(IntEnum):
@@ -109,6 +108,11 @@ class PhaseSeries:
     def usable(self) -> NDArray[np.bool_]:
         """Samples with a phase that no edge has spoiled."""
         return (self.state != SampleState.GAP) & (self.state != SampleState.EDGE)
+
+    @property
+    def usable_phase(self) -> FloatArray:
+        """Unwrapped phase in rad, NaN where it is not usable or its quality is 0."""
+        return np.where(self.usable & (self.quality > 0.0), self.unwrapped, np.nan)
 
     @property
     def mean_quality(self) -> float:

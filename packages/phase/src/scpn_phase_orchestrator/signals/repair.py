@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, true_ranges
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.phase_series import Finding, SampleState
 from scpn_phase_orchestrator.signals.spectrum import DominantRhythm, dominant_rhythm
 
-__all__ = ["Repaired", "repair", "runs"]
+__all__ = ["Repaired", "repair"]
 
-FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 FEW_VALUES = 16
@@ -56,12 +56,6 @@ class Repaired:
     segments: tuple[tuple[int, int], ...]
     rhythm: DominantRhythm
     findings: tuple[Finding, ...]
-
-
-def runs(mask: BoolArray) -> list[tuple[int, int]]:
-    """Half-open ranges in which a mask is true."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
-    return [(int(first), int(after)) for first, after in edges.reshape(-1, 2)]
 
 
 def repair(name: str, values: FloatArray, sample_rate: float) -> Repaired:
@@ -108,7 +102,7 @@ def repair(name: str, values: FloatArray, sample_rate: float) -> Repaired:
     if only_missing:
         text = "{n} missing sample(s) cut, each run longer than a quarter of a period or at an end ({where})"
         findings.append(Finding.about("missing_cut", text, only_missing))
-    segments = runs(~np.isnan(signal))
+    segments = true_ranges(~np.isnan(signal))
     short = [(first, after) for first, after in segments if after - first < SHORTEST_SEGMENT_PERIODS * period]
     kept = tuple(segment for segment in segments if segment not in short)
     if not kept:
@@ -134,7 +128,7 @@ def _mark(state: NDArray[np.int8], ranges: list[tuple[int, int]], what: SampleSt
 def _flat_runs(values: FloatArray) -> list[tuple[int, int]]:
     """Ranges of at least `STUCK_SAMPLES` equal values."""
     same = np.concatenate([[False], values[1:] == values[:-1]])
-    return [(first - 1, after) for first, after in runs(same) if after - first + 1 >= STUCK_SAMPLES]
+    return [(first - 1, after) for first, after in true_ranges(same) if after - first + 1 >= STUCK_SAMPLES]
 
 
 def _rhythm(name: str, values: FloatArray, flat: list[tuple[int, int]], sample_rate: float) -> DominantRhythm:
@@ -143,7 +137,7 @@ def _rhythm(name: str, values: FloatArray, flat: list[tuple[int, int]], sample_r
     for first, after in flat:
         trial[first:after] = np.nan
     trial, _, _ = _bridge(trial, 3.0)
-    stretches = runs(~np.isnan(trial))
+    stretches = true_ranges(~np.isnan(trial))
     if not stretches:
         raise ExtractorError(f"channel '{name}': does not move at all")
     first, after = max(stretches, key=lambda run: run[1] - run[0])
@@ -159,7 +153,9 @@ def _clipped(values: FloatArray, levels: FloatArray, stuck: list[tuple[int, int]
     found: list[tuple[int, int]] = []
     for limit, inwards in ((levels[0], levels[1]), (levels[-1], levels[-2])):
         if np.sum(values == limit) >= 5 * np.sum(values == inwards):
-            found += [(a, b) for a, b in runs(values == limit) if b - a >= CLIPPED_SAMPLES and (a, b) not in stuck]
+            found += [
+                (a, b) for a, b in true_ranges(values == limit) if b - a >= CLIPPED_SAMPLES and (a, b) not in stuck
+            ]
     return sorted(found)
 
 
@@ -167,7 +163,7 @@ def _bridge(signal: FloatArray, longest: float) -> tuple[FloatArray, list[tuple[
     """Fill the missing runs of at most ``longest`` samples between present ones; give them and the others."""
     from scipy.interpolate import PchipInterpolator
 
-    missing = runs(np.isnan(signal))
+    missing = true_ranges(np.isnan(signal))
     inner = [(a, b) for a, b in missing if a > 0 and b < signal.size and b - a <= max(1.0, longest)]
     others = [run for run in missing if run not in set(inner)]
     if not inner:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.exceptions import ExtractorError
 
 __all__ = ["CLEAR_PEAK", "DominantRhythm", "band_around", "dominant_rhythm", "without_trend"]
-
-FloatArray = NDArray[np.float64]
 
 CLEAR_PEAK = 15.0
 """Below this ratio of peak to background a rhythm is called unclear, for a spectrum of one window; with w windows the

@@ -15,12 +15,11 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT
 
 __all__ = ["GAP_STEPS", "JITTER", "MAX_SAMPLES", "Stamps", "looks_like_time", "on_uniform_axis", "parse_stamps"]
-
-FloatArray = NDArray[np.float64]
 
 JITTER = 0.02
 """Relative difference between steps up to which sampling counts as regular."""

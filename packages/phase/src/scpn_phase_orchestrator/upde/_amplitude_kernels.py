@@ -25,6 +25,7 @@ from numba import njit
 
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator._compat import TWO_PI
+from scpn_phase_orchestrator.upde._dormand_prince import ERROR_WEIGHTS, STAGE_WEIGHTS
 
 __all__ = [
     "SMALLEST_STEP",
@@ -32,26 +33,11 @@ __all__ = [
     "advance_rk4",
     "advance_rk45",
     "amplitude_order",
-    "largest_diagonal",
     "prepare",
 ]
 
 SMALLEST_STEP = 1e-10
 """Shortest internal step of rk45, as a share of the step asked for."""
-
-# Dormand and Prince (1980), J. Comput. Appl. Math. 6: weights of the slopes in each later stage. The last row is the
-# solution of fifth order; the error is its distance from the embedded solution of fourth order.
-_STAGE_WEIGHTS = np.array(
-    [
-        [1 / 5, 0, 0, 0, 0, 0],
-        [3 / 40, 9 / 40, 0, 0, 0, 0],
-        [44 / 45, -56 / 15, 32 / 9, 0, 0, 0],
-        [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729, 0, 0],
-        [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0],
-        [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
-    ]
-)
-_ERROR_WEIGHTS = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
 
 
 class _Field(NamedTuple):
@@ -66,15 +52,6 @@ class _Field(NamedTuple):
     drive: FloatArray  # ζ cos Ψ, ζ sin Ψ
     epsilon: float
     work: FloatArray
-
-
-@njit(cache=True)
-def largest_diagonal(matrix: FloatArray) -> float:
-    """Give the largest magnitude on the diagonal."""
-    largest = 0.0
-    for row in range(matrix.shape[0]):
-        largest = max(largest, abs(matrix[row, row]))
-    return largest
 
 
 @njit(cache=True)
@@ -229,14 +206,14 @@ def _dormand_prince_trial(
         for i in range(size):
             change = 0.0
             for earlier in range(number + 1):
-                change += _STAGE_WEIGHTS[number, earlier] * slopes[earlier, i]
+                change += STAGE_WEIGHTS[number, earlier] * slopes[earlier, i]
             stage[i] = state[i] + step * change
         _derivative(stage, field, slopes[number + 1])
     error = 0.0
     for i in range(size):
         gap = 0.0
         for number in range(7):
-            gap += _ERROR_WEIGHTS[number] * slopes[number, i]
+            gap += ERROR_WEIGHTS[number] * slopes[number, i]
         share = abs(step * gap) / (atol + rtol * max(abs(state[i]), abs(stage[i])))
         if not isfinite(share):
             return inf

@@ -5,21 +5,27 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from scpn_phase_orchestrator._arrays import (
+    FloatArray,
+    positive_number,
+    real_array,
+    real_scalar,
+    scalar_or_vector,
+    whole_number,
+)
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.upde import _kernels
 from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE
-from scpn_phase_orchestrator.upde.numerics import finite_array, known_method, positive_count, positive_number
+from scpn_phase_orchestrator.upde.numerics import known_method
 
-__all__ = ["FloatArray", "OmegaSource", "PhaseEngine", "Prepared", "aligned_zeros", "padded"]
+__all__ = ["OmegaSource", "PhaseEngine", "Prepared", "aligned_zeros", "padded", "within_range"]
 
-FloatArray = NDArray[np.float64]
 OmegaSource = ArrayLike | Callable[[float], ArrayLike]
 
 _LANES = 8
@@ -72,14 +78,14 @@ class PhaseEngine:
         t0: float = 0.0,
         substeps: int = 1,
     ) -> None:
-        self._n = positive_count(n_oscillators, "n_oscillators")
+        self._n = whole_number("n_oscillators", n_oscillators, minimum=1)
         self._shape = (self._n,)
-        self._dt = positive_number(dt, "dt")
+        self._dt = positive_number("dt", dt)
         self._method = known_method(method)
-        self._atol = positive_number(atol, "atol")
-        self._rtol = positive_number(rtol, "rtol")
-        self._substeps = positive_count(substeps, "substeps")
-        self._time = self._number(t0, "t0")
+        self._atol = positive_number("atol", atol)
+        self._rtol = positive_number("rtol", rtol)
+        self._substeps = whole_number("substeps", substeps, minimum=1)
+        self._start = real_scalar("t0", t0)
         self._omega = omega if omega is None or callable(omega) else self._vector(omega, "omega").copy()
         self._n_steps_done = 0
         self._last_dt = self._dt
@@ -113,7 +119,7 @@ class PhaseEngine:
     @property
     def time(self) -> float:
         """Time reached, in seconds."""
-        return self._time
+        return self._time_of(self._n_steps_done)
 
     @property
     def last_dt(self) -> float:
@@ -125,7 +131,7 @@ class PhaseEngine:
         """Natural frequencies ``(n,)`` of the engine at its present time; None if it was given none."""
         if self._omega is None:
             return None
-        return self._vector(self._omega(self._time), "omega(t)").copy() if callable(self._omega) else self._omega.copy()
+        return self._vector(self._omega(self.time), "omega(t)").copy() if callable(self._omega) else self._omega.copy()
 
     def advance(
         self, phases: FloatArray, omegas: FloatArray, prepared: Prepared, zeta: ArrayLike, psi: ArrayLike
@@ -165,7 +171,7 @@ class PhaseEngine:
         n_steps: int,
     ) -> FloatArray:
         """Check the vectors and integrate; the caller holds the lock."""
-        positive_count(n_steps, "n_steps", at_least=0)
+        whole_number("n_steps", n_steps)
         checked = self._phases(phases)
         frequencies = self._frequencies(omegas, n_steps)
         strengths, drive_phases = self._drive(zeta, psi)
@@ -193,17 +199,20 @@ class PhaseEngine:
             raise self._error(failed)
         if n_steps > 0:
             self._last_dt = float(self._report[1])
-        self._time += self._dt * n_steps
         self._n_steps_done += n_steps
         return out
 
     def _restart(self, n_steps_done: int) -> None:
         """Count steps and time from there (for engines that others advance for their own runs)."""
-        self._n_steps_done, self._time = n_steps_done, n_steps_done * self._dt
+        self._n_steps_done = n_steps_done
+
+    def _time_of(self, step: int) -> float:
+        # A product, not a running sum: a run has to sample omega(t) where as many single steps do.
+        return self._start + step * self._dt
 
     def _error(self, failed: int) -> EngineError:
         step = self._n_steps_done + failed
-        where = f"{self._method} at step {step} (t = {self._time + failed * self._dt:.6g} s, dt = {self._dt:g} s)"
+        where = f"{self._method} at step {step} (t = {self._time_of(step):.6g} s, dt = {self._dt:g} s)"
         if self._report[2]:
             return EngineError(
                 f"{where} needs more than {_kernels.LARGEST_NUMBER_OF_ATTEMPTS} internal steps (the last was "
@@ -223,42 +232,29 @@ class PhaseEngine:
             raise ValueError("omegas is required: the engine was made without omega")
         if not callable(self._omega):
             return self._omega.reshape(1, -1)
-        rows = [self._vector(self._omega(self._time + k * self._dt), "omega(t)") for k in range(n_steps)]
+        moments = (self._time_of(self._n_steps_done + k) for k in range(n_steps))
+        rows = [self._vector(self._omega(moment), "omega(t)") for moment in moments]
         return np.array(rows) if rows else np.zeros((1, self._n))
 
     def _phases(self, phases: ArrayLike) -> FloatArray:
-        checked = self._vector(phases, "phases")
-        return _within_range(checked)
+        return within_range(self._vector(phases, "phases"))
 
     def _vector(self, value: ArrayLike, name: str) -> FloatArray:
-        array = finite_array(value, name)
-        if array.shape != self._shape:
-            raise ValueError(f"{name} must have shape ({self._n},), got {array.shape}")
-        return array
+        return real_array(name, value, self._shape)
 
     def _number_or_vector(self, value: ArrayLike, name: str, kept: FloatArray) -> FloatArray:
         """Return one number in ``kept`` ``(1,)``, or one value per oscillator."""
-        if isinstance(value, np.ndarray) and value.ndim > 0:
-            return self._vector(value, name)
-        if isinstance(value, (list, tuple)):
-            return self._vector(value, name)
-        kept[0] = self._number(value, name)
+        number_or_vector = scalar_or_vector(name, value, self._n)
+        if isinstance(number_or_vector, np.ndarray):
+            return number_or_vector
+        kept[0] = number_or_vector
         return kept
 
     def _drive(self, zeta: ArrayLike, psi: ArrayLike) -> tuple[FloatArray, FloatArray]:
         strengths = self._number_or_vector(zeta, "zeta", self._zeta)
-        return strengths, _within_range(self._number_or_vector(psi, "psi", self._psi))
-
-    @staticmethod
-    def _number(value: object, name: str) -> float:
-        is_number = not isinstance(value, bool) and isinstance(value, Real)
-        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
-            value, is_number = value.item(), True
-        if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
-            raise ValueError(f"{name} must be a finite real number, got {value!r}")
-        return float(value)  # type: ignore[arg-type]
+        return strengths, within_range(self._number_or_vector(psi, "psi", self._psi))
 
 
-def _within_range(angles: FloatArray) -> FloatArray:
+def within_range(angles: FloatArray) -> FloatArray:
     """Angles whose sines are accurate: as given, or folded by whole turns when one is very large."""
     return angles if np.abs(angles).max() <= LARGEST_PHASE else np.mod(angles, TWO_PI)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
-from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
+from scpn_phase_orchestrator.upde._dormand_prince import ERROR_WEIGHTS, STAGE_WEIGHTS
 from scpn_phase_orchestrator.upde._kernels_elementary import (
     LARGEST_PHASE,
     add_scaled,
@@ -35,25 +36,15 @@ from scpn_phase_orchestrator.upde._kernels_products import accumulate
 
 __all__ = ["LARGEST_NUMBER_OF_ATTEMPTS", "WORK_ROWS", "integrate_euler", "integrate_rk4", "integrate_rk45"]
 
-FloatArray = NDArray[np.float64]
-
 WORK_ROWS = {"euler": 9, "rk4": 13, "rk45": 17}
 """Rows of ``work`` that a method needs."""
 
 LARGEST_NUMBER_OF_ATTEMPTS = 100_000
 """Internal steps, accepted or not, after which one adaptive step gives up."""
 
-# Dormand and Prince (1980), table 2: the stages, the fifth-order solution, and its difference to the fourth-order one.
-_STAGES = (
-    np.array([1 / 5]),
-    np.array([3 / 40, 9 / 40]),
-    np.array([44 / 45, -56 / 15, 32 / 9]),
-    np.array([19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729]),
-    np.array([9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656]),
+_STAGE_1, _STAGE_2, _STAGE_3, _STAGE_4, _STAGE_5, _FIFTH = (
+    weights[: stage + 1].copy() for stage, weights in enumerate(STAGE_WEIGHTS)
 )
-_FIFTH = np.array([35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84])
-_ERROR = np.array([71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
-_STAGE_1, _STAGE_2, _STAGE_3, _STAGE_4, _STAGE_5 = _STAGES
 
 
 @njit(cache=True, error_model="numpy")
@@ -198,7 +189,7 @@ def _adaptive_stretch(
         if is_last:
             h = remaining
         _dormand_prince_step(coupling, h, work)
-        ratio = error_ratio(state, end, h, slopes, _ERROR, total, atol, rtol)
+        ratio = error_ratio(state, end, h, slopes, ERROR_WEIGHTS, total, atol, rtol)
         if ratio > 1.0:
             h *= max(0.2, 0.9 * ratio**-0.25)
             continue

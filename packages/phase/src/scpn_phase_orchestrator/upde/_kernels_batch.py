@@ -16,11 +16,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.upde._kernels_products import accumulate
 
 __all__ = ["RECEIVERS_PER_TILE", "RUNS_PER_TILE", "BatchCoupling", "pack_receivers"]
-
-FloatArray = NDArray[np.float64]
 
 RECEIVERS_PER_TILE = 4
 RUNS_PER_TILE = 16

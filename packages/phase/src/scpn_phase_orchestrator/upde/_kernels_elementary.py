@@ -14,7 +14,8 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
+
+from scpn_phase_orchestrator._arrays import FloatArray
 
 __all__ = [
     "LARGEST_PHASE",
@@ -34,8 +35,6 @@ __all__ = [
     "weighted_sum",
     "wrap",
 ]
-
-FloatArray = NDArray[np.float64]
 
 LARGEST_PHASE = 2.0**30
 """Largest magnitude, in radians, for which the sines below keep their accuracy; a larger phase counts as divergence."""

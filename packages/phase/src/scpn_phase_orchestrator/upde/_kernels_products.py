@@ -15,6 +15,7 @@ from numba import njit
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.upde._kernels_elementary import fused_multiply_add, sine_and_cosine
 
 __all__ = [
@@ -27,7 +28,6 @@ __all__ = [
     "split_values",
 ]
 
-FloatArray = NDArray[np.float64]
 RowPointers = NDArray[np.int64]
 Columns = NDArray[np.int32]
 

@@ -8,13 +8,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.upde._kernels_products import DenseCoupling, dense_products
 
 __all__ = ["ThreadedProducts", "available_threads", "choose_threads", "thread_pool"]
-
-FloatArray = NDArray[np.float64]
 
 _LANES = 8
 _PROBES = 3

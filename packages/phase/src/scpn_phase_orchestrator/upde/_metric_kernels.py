@@ -77,15 +77,7 @@ def layer_order(phases: FloatArray, starts: IntArray) -> tuple[FloatArray, Float
     moduli = np.zeros(layer_count)
     angles = np.zeros(layer_count)
     for layer in range(layer_count):
-        count = starts[layer + 1] - starts[layer]
-        if count == 0:
-            continue
-        real = 0.0
-        imaginary = 0.0
-        for position in range(starts[layer], starts[layer + 1]):
-            real += cos(phases[position])
-            imaginary += sin(phases[position])
-        moduli[layer], angles[layer] = _polar(real, imaginary, count)
+        moduli[layer], angles[layer] = order_parameter(phases[starts[layer] : starts[layer + 1]])
     return moduli, angles
 
 

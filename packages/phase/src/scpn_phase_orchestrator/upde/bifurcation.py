@@ -9,9 +9,15 @@ from math import isfinite, nan
 import numpy as np
 
 from ripieno.randomness import derive_substream
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, whole_number
+from scpn_phase_orchestrator._arrays import (
+    FloatArray,
+    positive_number,
+    real_array,
+    real_scalar,
+    square_coupling,
+    whole_number,
+)
 from scpn_phase_orchestrator._compat import TWO_PI
-from scpn_phase_orchestrator.coupling.geometry_constraints import validate_knm
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.upde import _transition_kernels as kernels
 
@@ -160,7 +166,7 @@ def find_critical_coupling(
         EngineError: the phases are not finite any more.
     """
     population = _Population.from_arguments(omegas, knm_template, alpha, dt, n_transient, n_measure, seed)
-    width = real_scalar("tol", tol, above=0.0)
+    width = positive_number("tol", tol)
     level = _onset(onset)
     below, above = 0.0, LARGEST_COUPLING
     if population.order_at(below)[0] > level:
@@ -204,9 +210,7 @@ class _Population:
         even = odd = np.empty((0, 0))
         if knm_template is not None or alpha is not None:
             template = (
-                (1.0 - np.eye(n)) / n
-                if knm_template is None
-                else validate_knm(real_array("knm_template", knm_template, (n, n)))
+                (1.0 - np.eye(n)) / n if knm_template is None else square_coupling("knm_template", knm_template, n)
             )
             lag = np.zeros((n, n)) if alpha is None else real_array("alpha", alpha, (n, n))
             even = np.ascontiguousarray((template * np.cos(lag)).T)
@@ -217,7 +221,7 @@ class _Population:
             omegas=frequencies,
             even=even,
             odd=odd,
-            dt=real_scalar("dt", dt, above=0.0),
+            dt=positive_number("dt", dt),
             n_transient=whole_number("n_transient", n_transient),
             n_measure=whole_number("n_measure", n_measure, minimum=1),
         )

@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from scpn_phase_orchestrator._arrays import FloatArray, real_array, square_coupling, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
-from scpn_phase_orchestrator.upde._engine_base import FloatArray, OmegaSource, PhaseEngine, aligned_zeros, padded
+from scpn_phase_orchestrator.upde._engine_base import OmegaSource, PhaseEngine, aligned_zeros, padded
 from scpn_phase_orchestrator.upde._kernels_elementary import (
     LARGEST_PHASE,
     are_known_inputs,
@@ -24,7 +25,6 @@ from scpn_phase_orchestrator.upde._kernels_elementary import (
 )
 from scpn_phase_orchestrator.upde._kernels_products import DenseCoupling, split_matrices
 from scpn_phase_orchestrator.upde._kernels_threads import ThreadedProducts, choose_threads
-from scpn_phase_orchestrator.upde.numerics import finite_array, positive_count
 
 __all__ = [
     "ACTIVE_BACKEND",
@@ -41,7 +41,6 @@ AVAILABLE_BACKENDS: tuple[str, ...] = ("numba",)
 ACTIVE_BACKEND: str = "numba"
 """The way in use: named here and recorded in run headers, never chosen by a measurement."""
 
-_LARGEST_DIAGONAL = 1e-15
 _LARGEST_KEPT_SIZE = 1024
 _SMALLEST_SIZE_PROBED = 2000
 _SHORTEST_RUN_PROBED = 20
@@ -83,17 +82,9 @@ class PreparedCoupling:
         storage = np.dtype(dtype)
         if storage not in _STORAGE:
             raise ValueError(f"dtype must be float64 or float32, got {storage}")
-        strengths = finite_array(knm, "knm")
-        if strengths.ndim != 2 or strengths.shape[0] != strengths.shape[1] or strengths.size == 0:
-            raise ValueError(f"knm must have shape (n, n) with n >= 1, got {strengths.shape}")
-        n = strengths.shape[0]
-        diagonal = np.abs(np.diagonal(strengths))
-        if diagonal.max() > _LARGEST_DIAGONAL:
-            worst = int(diagonal.argmax())
-            raise ValueError(f"knm must have a zero diagonal, got {strengths[worst, worst]:g} at [{worst}, {worst}]")
-        lags = _NO_MATRIX if alpha is None else finite_array(alpha, "alpha")
-        if alpha is not None and lags.shape != (n, n):
-            raise ValueError(f"alpha must have shape ({n}, {n}), got {lags.shape}")
+        strengths = square_coupling("knm", knm)
+        n = len(strengths)
+        lags = _NO_MATRIX if alpha is None else real_array("alpha", alpha, (n, n))
         if stays_below(lags.reshape(-1), 0.0):
             lags = _NO_MATRIX
         elif not stays_below(lags.reshape(-1), LARGEST_PHASE):
@@ -176,7 +167,7 @@ class UPDEEngine(PhaseEngine):
             raise ValueError(f"dtype must be float64 or float32, got {self._dtype}")
         self._threads = 1 if threads is None and self._n < _SMALLEST_SIZE_PROBED else threads
         if threads is not None:
-            positive_count(threads, "threads")
+            whole_number("threads", threads, minimum=1)
         self._matrix_shape = (self._n, self._n)
         self._kept_knm: FloatArray = _NO_MATRIX
         self._kept_alpha: FloatArray = _NO_MATRIX
@@ -271,7 +262,8 @@ class UPDEEngine(PhaseEngine):
             return knm
         if alpha is None:
             raise ValueError("alpha is required (zeros for no lag)")
-        strengths, lags = self._matrix(knm, "knm"), self._matrix(alpha, "alpha")
+        strengths = real_array("knm", knm, self._matrix_shape)
+        lags = real_array("alpha", alpha, self._matrix_shape)
         if (
             self._kept is not None
             and not differ(strengths.reshape(-1), self._kept_knm.reshape(-1))
@@ -282,12 +274,6 @@ class UPDEEngine(PhaseEngine):
         if self._n <= _LARGEST_KEPT_SIZE:
             self._kept, self._kept_knm, self._kept_alpha = prepared, strengths.copy(), lags.copy()
         return prepared
-
-    def _matrix(self, value: ArrayLike, name: str) -> FloatArray:
-        array = finite_array(value, name)
-        if array.shape != self._matrix_shape:
-            raise ValueError(f"{name} must have shape {self._matrix_shape}, got {array.shape}")
-        return array
 
 
 def _is_plain(value: Any, shape: tuple[int, ...]) -> bool:
@@ -329,10 +315,6 @@ def upde_run_omega_schedule(
 ) -> FloatArray:
     """Like `upde_run`, with one row of natural frequencies per step: ``omega_schedule`` has shape ``(n_steps, n)``."""
     n = np.size(phases)
-    schedule = finite_array(omega_schedule, "omega_schedule")
-    positive_count(n_steps, "n_steps", at_least=0)
-    if schedule.shape != (n_steps, n):
-        raise ValueError(f"omega_schedule must have shape ({n_steps}, {n}), got {schedule.shape}")
-    rows = iter(schedule)
+    rows = iter(real_array("omega_schedule", omega_schedule, (whole_number("n_steps", n_steps), n)))
     engine = UPDEEngine(n, dt, method, atol, rtol, omega=lambda _: next(rows), substeps=n_substeps)
     return engine.run(phases, None, knm, zeta, psi, alpha, n_steps)

@@ -7,20 +7,19 @@ it is at hand; runs with couplings of their own are advanced one by one. Blocks 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from scpn_phase_orchestrator._compat import TWO_PI
+from scpn_phase_orchestrator._arrays import FloatArray, real_array, whole_number
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.upde import _kernels
-from scpn_phase_orchestrator.upde._engine_base import FloatArray, aligned_zeros, padded
+from scpn_phase_orchestrator.upde._engine_base import aligned_zeros, padded, within_range
 from scpn_phase_orchestrator.upde._kernels_batch import RUNS_PER_TILE, BatchCoupling, pack_receivers
 from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE
 from scpn_phase_orchestrator.upde._kernels_threads import thread_pool
 from scpn_phase_orchestrator.upde.engine import PreparedCoupling, UPDEEngine
-from scpn_phase_orchestrator.upde.numerics import finite_array, positive_count
 
 __all__ = ["EnsembleEngine"]
 
@@ -62,8 +61,8 @@ class EnsembleEngine:
         dtype: DTypeLike = np.float64,
         threads: int = 1,
     ) -> None:
-        self._n_runs = positive_count(n_runs, "n_runs")
-        self._threads = positive_count(threads, "threads")
+        self._n_runs = whole_number("n_runs", n_runs, minimum=1)
+        self._threads = whole_number("threads", threads, minimum=1)
         # One engine checks the settings; each worker advances single runs with one of its own.
         self._new_engine: Callable[[], UPDEEngine] = lambda: UPDEEngine(
             n_oscillators, dt, method, atol, rtol, substeps=substeps, dtype=dtype, threads=1
@@ -129,11 +128,11 @@ class EnsembleEngine:
             ValueError: for a shape that does not fit or values that are not finite numbers.
             EngineError: when a run diverges, naming run, step and norm.
         """
-        positive_count(n_steps, "n_steps", at_least=0)
-        state = _within_range(self._per_run(phases, "phases", one_row=False))
+        whole_number("n_steps", n_steps)
+        state = within_range(self._per_run(phases, "phases", one_row=False))
         frequencies = np.broadcast_to(self._per_run(omegas, "omegas", one_row=True), state.shape)
         strengths = self._drive(zeta, "zeta")
-        drive_phases = _within_range(self._drive(psi, "psi"))
+        drive_phases = within_range(self._drive(psi, "psi"))
         shared, own = self._couplings(knm, alpha)
         if n_steps == 0:
             return np.array(phases, np.float64)
@@ -225,8 +224,8 @@ class EnsembleEngine:
                     raise ValueError(f"knm must hold {self._n_runs} couplings, got {len(prepared)} of {len(knm)}")
                 return None, [self._fitting(one) for one in prepared]
         n, dtype = self._n, self._settings.dtype
-        strengths = finite_array(cast("ArrayLike", knm), "knm")
-        lags = None if alpha is None else finite_array(alpha, "alpha")
+        strengths = real_array("knm", knm)
+        lags = None if alpha is None else real_array("alpha", alpha)
         for name, value in (("knm", strengths), ("alpha", lags)):
             if value is not None and value.shape not in {(n, n), (self._n_runs, n, n)}:
                 raise ValueError(f"{name} must have shape ({n}, {n}) or ({self._n_runs}, {n}, {n}), got {value.shape}")
@@ -245,21 +244,24 @@ class EnsembleEngine:
         return prepared
 
     def _pack(self, prepared: PreparedCoupling) -> BatchCoupling:
-        if self._packed is None or self._packed[0] is not prepared:
+        kept = self._packed
+        if kept is None or kept[0] is not prepared:
             a, b = prepared.coupling
             sine_part = pack_receivers(b) if prepared.has_lags else np.zeros((0, 0, 0))
-            self._packed = prepared, BatchCoupling(pack_receivers(a), sine_part, RUNS_PER_TILE)
-        return self._packed[1]
+            packed = BatchCoupling(pack_receivers(a), sine_part, RUNS_PER_TILE)
+            self._packed = prepared, packed
+            return packed  # not what the attribute holds: another thread may have packed another coupling meanwhile
+        return kept[1]
 
     def _per_run(self, value: ArrayLike, name: str, *, one_row: bool) -> FloatArray:
-        array = finite_array(value, name)
+        array = real_array(name, value)
         expected = f"({self._n_runs}, {self._n})" + (f" or ({self._n},)" if one_row else "")
         if array.shape == (self._n_runs, self._n) or (one_row and array.shape == (self._n,)):
             return array
         raise ValueError(f"{name} must have shape {expected}, got {array.shape}")
 
     def _drive(self, value: ArrayLike, name: str) -> FloatArray:
-        array = finite_array(value, name)
+        array = real_array(name, value)
         if array.shape == (self._n_runs,):
             array = array[:, None]
         elif array.shape not in {(), (self._n_runs, self._n)}:
@@ -275,10 +277,6 @@ def _across(values: FloatArray, runs: slice) -> FloatArray:
     block = np.zeros((values.shape[1], RUNS_PER_TILE))
     block[:, : runs.stop - runs.start] = values[runs].T
     return block.reshape(-1)
-
-
-def _within_range(angles: FloatArray) -> FloatArray:
-    return angles if np.abs(angles).max() <= LARGEST_PHASE else np.mod(angles, TWO_PI)
 
 
 def _refuse_second_lags(alpha: ArrayLike | None) -> None:

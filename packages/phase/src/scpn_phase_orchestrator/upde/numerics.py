@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-__all__ = ["METHODS", "IntegrationConfig", "Method", "check_stability", "largest_advance", "positive_number"]
+from scpn_phase_orchestrator._arrays import positive_number, real_array, real_scalar, scalar_or_vector, whole_number
+
+__all__ = ["METHODS", "IntegrationConfig", "Method", "check_stability", "known_method", "largest_advance"]
 
 Method = Literal["euler", "rk4", "rk45"]
 
@@ -43,8 +44,8 @@ class IntegrationConfig:
 
     def __post_init__(self) -> None:
         for name in ("dt", "max_dt", "atol", "rtol"):
-            positive_number(getattr(self, name), name)
-        positive_count(self.substeps, "substeps")
+            positive_number(name, getattr(self, name))
+        whole_number("substeps", self.substeps, minimum=1)
         known_method(self.method)
 
     @property
@@ -65,11 +66,8 @@ def check_stability(dt: float, max_omega: float, max_coupling: float) -> bool:
         >>> check_stability(0.01, 100, 200), check_stability(0.02, 100, 100)
         (True, False)
     """
-    positive_number(dt, "dt")
-    for name, value in (("max_omega", max_omega), ("max_coupling", max_coupling)):
-        if not _is_finite_number(value) or value < 0:
-            raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
-    return dt * (max_omega + max_coupling) < math.pi
+    fastest = real_scalar("max_omega", max_omega, minimum=0.0) + real_scalar("max_coupling", max_coupling, minimum=0.0)
+    return positive_number("dt", dt) * fastest < math.pi
 
 
 def largest_advance(dt: float, omegas: ArrayLike, knm: ArrayLike, zeta: ArrayLike = 0.0, *, substeps: int = 1) -> float:
@@ -92,34 +90,14 @@ def largest_advance(dt: float, omegas: ArrayLike, knm: ArrayLike, zeta: ArrayLik
         >>> largest_advance(0.01, [1.0, -3.0], [[0.0, 2.0], [1.0, 0.0]], 0.5)
         0.055
     """
-    positive_number(dt, "dt")
-    positive_count(substeps, "substeps")
-    frequencies = finite_array(omegas, "omegas")
-    coupling = finite_array(knm, "knm")
-    drive = finite_array(zeta, "zeta")
-    if frequencies.ndim != 1 or frequencies.size == 0:
-        raise ValueError(f"omegas must have shape (n,) with n >= 1, got {frequencies.shape}")
-    n = frequencies.size
-    if coupling.shape != (n, n):
-        raise ValueError(f"knm must have shape ({n}, {n}), got {coupling.shape}")
-    if drive.shape not in {(), (n,)}:
-        raise ValueError(f"zeta must be one number or have shape ({n},), got {drive.shape}")
+    positive_number("dt", dt)
+    whole_number("substeps", substeps, minimum=1)
+    frequencies = real_array("omegas", omegas, (None,))
+    n = whole_number("number of omegas", frequencies.size, minimum=1)
+    coupling = real_array("knm", knm, (n, n))
+    drive = scalar_or_vector("zeta", zeta, n)
     fastest = np.abs(frequencies).max() + np.abs(coupling).sum(axis=1).max() + np.abs(drive).max()
     return float(dt / substeps * fastest)
-
-
-def positive_number(value: object, name: str) -> float:
-    """Return a positive finite number as float, or raise `ValueError` naming it."""
-    if not _is_finite_number(value) or value <= 0:  # type: ignore[operator]
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def positive_count(value: object, name: str, *, at_least: int = 1) -> int:
-    """Return a whole number from ``at_least`` on as int, or raise `ValueError` naming it."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < at_least:
-        raise ValueError(f"{name} must be a whole number >= {at_least}, got {value!r}")
-    return int(value)
 
 
 def known_method(method: object) -> str:
@@ -127,18 +105,3 @@ def known_method(method: object) -> str:
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"Unknown method {method!r}; expected one of {', '.join(METHODS)}")
     return method
-
-
-def finite_array(value: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return real finite numbers as a contiguous float64 array (a copy only where needed), or raise `ValueError`."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    array = np.require(array, np.float64, ["C", "A", "W"]) if array.ndim else array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must contain only finite values")
-    return array
-
-
-def _is_finite_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and math.isfinite(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, whole_number
+from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, scalar_or_vector, whole_number
 from scpn_phase_orchestrator.upde.engine import PreparedCoupling, UPDEEngine
 
 __all__ = ["SheafUPDEEngine"]
@@ -99,11 +99,6 @@ class SheafUPDEEngine:
             real_array("omegas", omegas, shape).ravel(),
             PreparedCoupling.from_matrices(flat_maps),
             real_scalar("zeta", zeta),
-            np.tile(self._targets(psi), self.n),
+            np.tile(np.broadcast_to(scalar_or_vector("psi", psi, self.d), self.d), self.n),
             n_steps=n_steps,
         ).reshape(shape)
-
-    def _targets(self, psi: object) -> FloatArray:
-        if isinstance(psi, (list, tuple)) or (isinstance(psi, np.ndarray) and psi.ndim):
-            return real_array("psi", psi, (self.d,))
-        return np.full(self.d, real_scalar("psi", psi))

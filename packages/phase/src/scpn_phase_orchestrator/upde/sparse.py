@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from scpn_phase_orchestrator._arrays import LARGEST_DIAGONAL, FloatArray, real_array, square_coupling
 from scpn_phase_orchestrator._compat import TWO_PI
-from scpn_phase_orchestrator.upde._engine_base import FloatArray, PhaseEngine
+from scpn_phase_orchestrator.upde._engine_base import PhaseEngine
 from scpn_phase_orchestrator.upde._kernels_elementary import LARGEST_PHASE, stays_below
 from scpn_phase_orchestrator.upde._kernels_products import SparseCoupling, split_values
-from scpn_phase_orchestrator.upde.numerics import finite_array
 
 __all__ = ["PreparedSparseCoupling", "SparseUPDEEngine"]
 
-_LARGEST_DIAGONAL = 1e-15
 _STORAGE = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -61,21 +60,17 @@ class PreparedSparseCoupling:
         if storage not in _STORAGE:
             raise ValueError(f"dtype must be float64 or float32, got {storage}")
         pointers, columns = _whole_numbers(row_ptr, "row_ptr"), _whole_numbers(col_indices, "col_indices")
-        strengths = finite_array(knm_values, "knm_values")
+        strengths = real_array("knm_values", knm_values, (columns.size,))
         if pointers.size < 2:
             raise ValueError(f"row_ptr must have shape (n + 1,) with n >= 1, got {pointers.shape}")
         n, edges = pointers.size - 1, columns.size
         if pointers[0] != 0 or pointers[-1] != edges or (np.diff(pointers) < 0).any():
             raise ValueError(f"row_ptr must rise from 0 to {edges} edges, got {pointers[0]} to {pointers[-1]}")
-        if strengths.shape != (edges,):
-            raise ValueError(f"knm_values must have shape ({edges},), got {strengths.shape}")
         if edges and not (columns.min() >= 0 and columns.max() < n):
             raise ValueError(f"col_indices must lie in 0..{n - 1}, got {columns.min()} to {columns.max()}")
-        lags = None if alpha_values is None else finite_array(alpha_values, "alpha_values")
-        if lags is not None and lags.shape != (edges,):
-            raise ValueError(f"alpha_values must have shape ({edges},), got {lags.shape}")
+        lags = None if alpha_values is None else real_array("alpha_values", alpha_values, (edges,))
         rows = np.repeat(np.arange(n), np.diff(pointers))
-        self_edges = np.flatnonzero((rows == columns) & (np.abs(strengths) > _LARGEST_DIAGONAL))
+        self_edges = np.flatnonzero((rows == columns) & (np.abs(strengths) > LARGEST_DIAGONAL))
         if self_edges.size:
             worst = int(self_edges[0])
             raise ValueError(f"knm_values must hold no self-coupling, got {strengths[worst]:g} at {rows[worst]}")
@@ -90,12 +85,8 @@ class PreparedSparseCoupling:
         cls, knm: ArrayLike, alpha: ArrayLike | None = None, *, dtype: DTypeLike = np.float64
     ) -> PreparedSparseCoupling:
         """Take the entries that are not zero from dense matrices ``(n, n)``, row = receiver."""
-        strengths = finite_array(knm, "knm")
-        if strengths.ndim != 2 or strengths.shape[0] != strengths.shape[1] or strengths.size == 0:
-            raise ValueError(f"knm must have shape (n, n) with n >= 1, got {strengths.shape}")
-        lags = None if alpha is None else finite_array(alpha, "alpha")
-        if lags is not None and lags.shape != strengths.shape:
-            raise ValueError(f"alpha must have shape {strengths.shape}, got {lags.shape}")
+        strengths = square_coupling("knm", knm)
+        lags = None if alpha is None else real_array("alpha", alpha, strengths.shape)
         rows, columns = np.nonzero(strengths)
         pointers = np.searchsorted(rows, np.arange(strengths.shape[0] + 1))
         values = None if lags is None else lags[rows, columns]

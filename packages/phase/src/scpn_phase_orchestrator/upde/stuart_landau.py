@@ -7,7 +7,15 @@ from math import atan2, hypot, isfinite
 
 import numpy as np
 
-from scpn_phase_orchestrator._arrays import FloatArray, real_array, real_scalar, whole_number
+from scpn_phase_orchestrator._arrays import (
+    FloatArray,
+    positive_number,
+    real_array,
+    real_scalar,
+    scalar_or_vector,
+    square_coupling,
+    whole_number,
+)
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import EngineError
 from scpn_phase_orchestrator.upde import _amplitude_kernels as kernels
@@ -18,7 +26,6 @@ __all__ = ["DIVERGENCE_LIMIT", "PreparedAmplitudeCoupling", "StuartLandauEngine"
 DIVERGENCE_LIMIT = 1e9
 """Largest phase advance in rad or amplitude of one step that still counts as a solution."""
 
-_DIAGONAL_TOLERANCE = 1e-15
 _METHODS = {"euler": kernels.advance_euler, "rk4": kernels.advance_rk4, "rk45": kernels.advance_rk45}
 
 
@@ -52,17 +59,10 @@ class PreparedAmplitudeCoupling:
         Raises:
             ValueError: another shape, values that are not real and finite, or a diagonal other than zero.
         """
-        n = len(knm) if isinstance(knm, np.ndarray) and knm.ndim else None
-        phase = real_array("knm", knm, (n, n))
-        shape = (len(phase), len(phase))
-        if phase.shape != shape:
-            raise ValueError(f"knm must be square, got {phase.shape}")
-        amplitude = real_array("knm_r", knm_r, shape)
-        lag = np.zeros(shape) if alpha is None else real_array("alpha", alpha, shape)
-        for name, matrix in (("knm", phase), ("knm_r", amplitude)):
-            largest = kernels.largest_diagonal(matrix)
-            if largest > _DIAGONAL_TOLERANCE:
-                raise ValueError(f"{name} must have a zero diagonal, got an entry of size {largest:g}")
+        phase = square_coupling("knm", knm)
+        n = len(phase)
+        amplitude = square_coupling("knm_r", knm_r, n)
+        lag = np.zeros((n, n)) if alpha is None else real_array("alpha", alpha, (n, n))
         return cls(*kernels.prepare(phase, amplitude, lag))
 
 
@@ -100,9 +100,9 @@ class StuartLandauEngine:
         substeps: int = 1,
     ) -> None:
         self.n = whole_number("n", n, minimum=1)
-        self.dt = real_scalar("dt", dt, above=0.0)
+        self.dt = positive_number("dt", dt)
         self.method = known_method(method)
-        self.atol = real_scalar("atol", atol, above=0.0)
+        self.atol = positive_number("atol", atol)
         self.rtol = real_scalar("rtol", rtol, minimum=0.0)
         self.substeps = whole_number("substeps", substeps, minimum=1)
         self._advance = _METHODS[self.method]
@@ -158,8 +158,8 @@ class StuartLandauEngine:
             real_array("omegas", omegas, (n,)),
             real_array("mu", mu, (n,)),
             prepared,
-            _scalar_or_vector("zeta", zeta, n),
-            _scalar_or_vector("psi", psi, n),
+            scalar_or_vector("zeta", zeta, n),
+            scalar_or_vector("psi", psi, n),
             real_scalar("epsilon", epsilon, minimum=0.0),
         )
 
@@ -227,9 +227,3 @@ class StuartLandauEngine:
             ValueError: a state of another shape, or not real and finite.
         """
         return float(real_array("state", state, (2 * self.n,))[self.n :].mean())
-
-
-def _scalar_or_vector(name: str, value: object, n: int) -> float | FloatArray:
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim):
-        return real_array(name, value, (n,))
-    return real_scalar(name, value)

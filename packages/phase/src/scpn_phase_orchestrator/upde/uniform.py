@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from scpn_phase_orchestrator._arrays import FloatArray, real_scalar
 from scpn_phase_orchestrator._compat import TWO_PI
-from scpn_phase_orchestrator.upde._engine_base import FloatArray, PhaseEngine
+from scpn_phase_orchestrator.upde._engine_base import PhaseEngine
 from scpn_phase_orchestrator.upde._kernels_products import UniformCoupling
 
 __all__ = ["PreparedUniformCoupling", "UniformUPDEEngine"]
@@ -80,6 +81,6 @@ class UniformUPDEEngine(PhaseEngine):
 
     def prepare(self, strength: float, alpha: float = 0.0) -> PreparedUniformCoupling:
         """Check the coupling for use with ``advance``."""
-        pair = self._number(strength, "strength") / self._n
-        lag = math.fmod(self._number(alpha, "alpha"), TWO_PI)
+        pair = real_scalar("strength", strength) / self._n
+        lag = math.fmod(real_scalar("alpha", alpha), TWO_PI)
         return PreparedUniformCoupling(self._n, UniformCoupling(self._n, pair * math.cos(lag), pair * math.sin(lag)))
