@@ -108,5 +108,7 @@ def test_a_broken_link_is_a_reason() -> None:
     other = build_dp_noise_service_manifest(request(epsilon=4.0))
     assert "response does not answer this request" in preflight(other).deployment_reason
     assert "epsilon of the response differs" in preflight(other).deployment_reason
+    careless = build_dp_noise_service_manifest(request(delta=1e-3))
+    assert "delta of the response differs" in preflight(careless).deployment_reason
     edited = replace(build_dp_noise_service_manifest(request()), privacy_budget_remaining=9.0)
     assert preflight(edited).deployment_reason == "response hash does not fit its content"

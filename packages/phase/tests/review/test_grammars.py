@@ -240,6 +240,16 @@ def test_accepted_petri_candidates_respect_the_limits(
 # --- topology -------------------------------------------------------------------------------------------------
 
 
+def test_a_weight_on_the_limit_is_accepted() -> None:
+    def weights(**limits: float) -> list[float]:
+        report = run_offline_evolutionary_topology_mutation_search(NODES, EDGES, **limits)  # type: ignore[arg-type]
+        accepted = [one for one in report.candidates if one.status == "accepted"]
+        return [one.mutated_weight for one in accepted if one.mutated_weight is not None]
+
+    low, high = min(weights()), max(weights())
+    assert weights(min_edge_weight=low, max_edge_weight=high) == weights()
+
+
 def test_documented_topology_candidates() -> None:
     report = run_offline_evolutionary_topology_mutation_search(NODES, EDGES, generation_count=1, population_size=6)
     found = [(c.operation, c.source, c.target, c.mutated_weight) for c in report.candidates]

@@ -53,6 +53,19 @@ class TestWhatActionsDo:
         assert knobs.zeta() == pytest.approx(0.2)
         assert knobs.modulation().layer_lags == (0.5, 0.5)
 
+    def test_lags_of_a_layer_add_to_the_common_lag(self) -> None:
+        knobs = ledger()
+        knobs.apply(act("alpha", 0.25), 0)
+        knobs.apply(act("alpha", 0.5, "layer_3"), 0)
+        assert knobs.modulation().layer_lags == (0.25, 0.75)
+
+    def test_a_new_base_drive_moves_what_the_rate_of_this_decision_counts_from(self) -> None:
+        knobs = ledger(actuator("zeta", 0.0, 2.0, "layer_3", rate_limit_per_step=0.125))
+        knobs.apply(act("zeta", 1.0, "layer_3"), 5)
+        knobs.rebase_zeta(0.5)
+        knobs.apply(act("zeta", 1.0, "layer_3"), 5)
+        assert knobs.value("zeta", "layer_3") == 0.625
+
     def test_psi_sets_and_overrides_what_a_driver_says(self) -> None:
         knobs = ledger(base_psi=0.4)
         knobs.apply(act("Psi", 2.0), 0)

@@ -8,12 +8,12 @@ import pytest
 from scpn_phase_orchestrator.actuation.knobs import KnobLedger
 from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding import load_binding_spec
-from scpn_phase_orchestrator.binding.types import ActuatorMapping
+from scpn_phase_orchestrator.binding.types import ActuatorMapping, ObjectivePartition
 from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.monitor.boundaries import BoundaryState
 from scpn_phase_orchestrator.runtime.simulation import simulate
 from scpn_phase_orchestrator.supervisor.events import EventBus
-from scpn_phase_orchestrator.supervisor.objectives import ObjectiveSupervisor
+from scpn_phase_orchestrator.supervisor.objectives import DEGRADED_CAP, ObjectiveSupervisor
 from scpn_phase_orchestrator.supervisor.petri_adapter import PetriNetAdapter
 from scpn_phase_orchestrator.supervisor.petri_net import Arc, Guard, Marking, PetriNet, Place, Transition
 from scpn_phase_orchestrator.supervisor.regimes import Regime, RegimeManager
@@ -74,6 +74,12 @@ def test_common_coupling_is_not_raised_beside_a_bad_layer_that_has_no_lever(s1_p
     assert decide(supervisor, knobs, good=0.4, bad=0.83) == []
 
 
+def test_a_bad_layer_without_any_coupling_left_asks_for_nobody_elses(s1_path):
+    supervisor, knobs = setup(s1_path, K_ALL, K_BAD)
+    knobs.apply(ControlAction("K", "layer_1", -0.99, 5.0, "taken away"), 0)
+    assert decide(supervisor, knobs, good=0.97, bad=1.0) == []
+
+
 def test_weights_decide_between_opposite_wishes_for_one_lever(s1_path):
     for good_weight, bad_weight, sign in ((10.0, 0.1, 0), (0.1, 10.0, -1)):
         supervisor, knobs = setup(s1_path, K_ALL)
@@ -94,6 +100,15 @@ def test_the_next_lever_takes_over_where_one_is_exhausted(s1_path):
     assert used == {"K", "alpha"}
     assert knobs.value("alpha", "layer_1") == pytest.approx(3.1)
     assert 0.0 < knobs.value("K", "layer_1") < 0.02
+
+
+def test_a_lag_is_not_turned_further_once_it_repels_most(s1_path):
+    supervisor, knobs = setup(s1_path, actuator("alpha", "layer_1", 0.0, 6.0))
+    for step in range(40):
+        supervisor.observe(np.array([0.97, 1.0]))
+        for action in supervisor.decide(CALM, knobs, step=step):
+            knobs.apply(action, step)
+    assert np.pi <= knobs.value("alpha", "layer_1") <= np.pi + 0.6
 
 
 def test_what_was_set_for_a_bad_layer_is_renewed_before_it_expires(s1_path):
@@ -148,6 +163,12 @@ def test_what_was_raised_for_a_good_layer_is_given_back(s1_path):
     assert knobs.value("K", "layer_0") == pytest.approx(1.0)
 
 
+def test_what_was_raised_is_given_back_in_small_steps(s1_path):
+    supervisor, knobs = setup(s1_path, K_GOOD)
+    knobs.apply(ControlAction("K", "layer_0", 1.0, 5.0, "raised"), 0)
+    assert decide(supervisor, knobs, good=1.0, bad=0.0) == [("K", "layer_0", -0.05)]
+
+
 def test_a_hard_violation_makes_it_critical_and_larger(s1_path):
     calm, knobs = setup(s1_path, K_BAD)
     urgent, other = setup(s1_path, K_BAD)
@@ -163,6 +184,15 @@ def test_never_nominal_while_a_bad_layer_is_locked_or_a_good_one_apart(s1_path, 
     for step in range(50):
         decide(supervisor, knobs, good, bad, step=step)
     assert supervisor.regime_manager.current_regime is not Regime.NOMINAL
+
+
+def test_one_good_layer_apart_is_not_made_up_for_by_another(s1_path):
+    spec = load_binding_spec(s1_path)
+    indices = [layer.index for layer in spec.layers]
+    spec = replace(spec, actuators=[], objectives=ObjectivePartition(indices, []))
+    supervisor = ObjectiveSupervisor(spec, RegimeManager())
+    supervisor.observe(np.array([1.0, 0.4]))
+    assert supervisor.coherence() == DEGRADED_CAP < 0.7
 
 
 @pytest.mark.parametrize(

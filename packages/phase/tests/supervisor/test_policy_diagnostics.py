@@ -37,6 +37,14 @@ RUN = [
 ]
 
 
+def test_a_rule_sees_the_regime_that_was_decided_in_its_step():
+    rules = [rule("late", "R", ">=", 0.0, 0, regimes=[Regime.CRITICAL])]
+    records = [step(0, 0.5, regime_decided="critical"), step(1, 0.5, regime="critical", regime_decided="nominal")]
+    records.append(step(2, 0.5, regime="critical"))
+    assert dry_run_policy_rules(rules, records[:2], [0], []).fire_counts == {"late": 1}
+    assert dry_run_policy_rules(rules, records[1:], [0], []).fire_counts == {"late": 1}
+
+
 def test_firings_actions_overlaps_and_collisions_are_counted():
     rules = [
         rule("low good", "R_good", "<", 0.5, 0),
