@@ -222,8 +222,9 @@ def test_auto_coupling_prints_a_header_and_rows_that_read_back_exactly(tmp_path)
     np.savetxt(tmp_path / "p.csv", phases.T, delimiter=",", fmt="%.17g")
     result = spo("auto-coupling-estimation", tmp_path / "p.npy")
     assert result.exit_code == 0, result.output
-    header, *rows = result.output.splitlines()
+    header, warning, *rows = result.output.splitlines()
     assert header.startswith("# phase transfer entropy, row drives column: 3 oscillators, 8 bins")
+    assert warning.startswith("# Warning: 2 of 2 kept scores may be chance")
     matrix = np.array([[float(cell) for cell in row.split(",")] for row in rows])
     record = json.loads(spo("auto-coupling-estimation", tmp_path / "p.npy", "--json-out").output)
     assert matrix.tolist() == record["coupling"]

@@ -149,3 +149,25 @@ def test_an_uncoupled_network_gives_no_coupling_in_95_of_100_recordings(network)
         phases = network([5.0, 5.6, 6.4, 7.1, 4.3], np.zeros((5, 5)), n_samples=1500, period=0.05, noise=0.4, seed=seed)
         false_alarms += any(e.distinguishable for e in fit_phase_coupling(phases, 0.05, seed=seed).edges)
     assert wilson_interval(false_alarms, recordings).low < 0.05
+
+
+def test_a_drifting_frequency_is_said(network):
+    phases = network(OMEGAS, COUPLING, n_samples=2000, period=0.05, noise=0.3, seed=1)
+    time = np.arange(2000) * 0.05
+    phases[:, 2] += 0.5 * 0.05 * time**2
+    warnings = fit_phase_coupling(phases, 0.05).warnings
+    assert [w[:34] for w in warnings if w.startswith("drifting")] == ["drifting: the frequency of o3 chan"]
+
+
+def test_phase_differences_that_hardly_move_are_said_to_be_slow(network):
+    independent = np.zeros((3, 3))
+    for seed in range(3):
+        short = network(np.full(3, 5.0), independent, n_samples=1200, period=0.05, noise=0.3, seed=seed)
+        assert any(w.startswith("slow: the phase difference of") for w in fit_phase_coupling(short, 0.05).warnings)
+    locked = network(np.array([5.0, 5.1, 5.2]), 1.0 - np.eye(3), n_samples=2000, period=0.05, noise=0.4, seed=0)
+    assert not any(w.startswith("slow") for w in fit_phase_coupling(locked, 0.05).warnings)
+
+
+def test_phases_too_large_to_have_an_angle_are_refused():
+    with pytest.raises(ExtractorError, match=r"at most 1e\+12 rad"):
+        fit_phase_coupling(np.random.default_rng(0).uniform(0, 1e300, (500, 2)), 0.05)

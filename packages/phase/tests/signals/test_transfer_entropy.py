@@ -85,3 +85,27 @@ def test_thresholds_and_scale():
 def test_arguments_out_of_range_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         estimate_coupling(**({"phases": np.zeros((2, 20))} | arguments))
+
+
+def test_scores_that_short_series_show_without_influence_are_said_to_be_chance():
+    rng = np.random.default_rng(0)
+    warnings = estimate_coupling(rng.uniform(0, 2 * np.pi, (3, 500))).warnings
+    assert len(warnings) == 1
+    assert warnings[0].startswith("2 of 2 kept scores may be chance: 500 samples in 8 bins")
+    swapped = estimate_coupling(rng.uniform(0, 2 * np.pi, (500, 3))).warnings
+    assert swapped[0] == "500 oscillators with 3 samples each: are rows and columns swapped?"
+
+
+def test_a_clear_influence_carries_no_warning():
+    rng = np.random.default_rng(0)
+    source = rng.uniform(0, 2 * np.pi, 5000)
+    follower = np.roll(source, 1) + 0.1 * rng.normal(size=5000)
+    estimate = estimate_coupling(np.array([source, follower]))
+    assert np.count_nonzero(estimate.coupling) == 1
+    assert estimate.warnings == ()
+    assert estimate.to_record()["warnings"] == []
+
+
+def test_phases_too_large_to_have_an_angle_are_refused():
+    with pytest.raises(ValueError, match=r"at most 1e\+12 rad"):
+        phase_transfer_entropy(np.full((2, 20), 1e300))

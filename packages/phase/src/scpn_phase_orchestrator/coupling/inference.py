@@ -15,12 +15,14 @@ from numpy.typing import ArrayLike
 
 from scpn_phase_orchestrator._arrays import FloatArray, whole_number
 from scpn_phase_orchestrator._compat import TWO_PI
-from scpn_phase_orchestrator.coupling.regression import CouplingFit, fit_phase_coupling
+from scpn_phase_orchestrator.coupling.regression import LARGEST_PHASE, CouplingFit, fit_phase_coupling
 
 __all__ = ["CouplingEstimate", "CouplingFit", "estimate_coupling", "fit_phase_coupling", "phase_transfer_entropy"]
 
 MAX_BINS = 64
 """More bins make a histogram of bins cubed that no series fills."""
+CHANCE = 1.5
+"""Scores up to so many times the bias of finite series may be chance."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class CouplingEstimate:
         threshold: smallest score that was kept.
         n_bins: bins of the circle.
         normalisation: ``max`` or ``none``.
+        warnings: what limits the result, in sentences.
     """
 
     scores: FloatArray
@@ -40,6 +43,7 @@ class CouplingEstimate:
     threshold: float
     n_bins: int
     normalisation: str
+    warnings: tuple[str, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """JSON-safe form."""
@@ -52,6 +56,7 @@ class CouplingEstimate:
             "orientation": "row is source, column is target",
             "scores_nats": self.scores.tolist(),
             "threshold": self.threshold,
+            "warnings": list(self.warnings),
         }
 
 
@@ -86,9 +91,11 @@ def phase_transfer_entropy(phases: ArrayLike, *, n_bins: int = 8, delay: int = 1
     if array.dtype.kind not in "iuf":
         raise ValueError(f"phases must be real numbers, got {array.dtype}")
     array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise ValueError(f"phases must be finite, got {array[row, column]} at oscillator {row}, sample {column}")
+    wrong = np.argwhere(~(np.abs(array) <= LARGEST_PHASE))
+    if wrong.size:
+        row, column = wrong[0]
+        expected = f"at most {LARGEST_PHASE:g} rad in size" if np.isfinite(array[row, column]) else "finite"
+        raise ValueError(f"phases must be {expected}, got {array[row, column]} at oscillator {row}, sample {column}")
     if array.shape[1] <= lag + 1:
         raise ValueError(f"phases must have more than {lag + 1} samples per oscillator, got {array.shape[1]}")
     symbols = np.minimum((array % TWO_PI) / TWO_PI * bins, bins - 1).astype(np.int64)
@@ -133,4 +140,20 @@ def estimate_coupling(
     largest = float(coupling.max())
     if normalisation == "max" and largest > 0.0:
         coupling = coupling / largest
-    return CouplingEstimate(scores, coupling, threshold, int(n_bins), normalisation)
+    warnings = _warnings(np.shape(phases), scores[coupling > 0.0], int(n_bins))
+    return CouplingEstimate(scores, coupling, threshold, int(n_bins), normalisation, warnings)
+
+
+def _warnings(shape: tuple[int, ...], kept: FloatArray, n_bins: int) -> tuple[str, ...]:
+    n_oscillators, n_samples = shape
+    warnings: list[str] = []
+    if n_oscillators > n_samples:
+        warnings.append(f"{n_oscillators} oscillators with {n_samples} samples each: are rows and columns swapped?")
+    bias = (n_bins - 1) ** 2 * n_bins / (2.0 * n_samples)
+    doubtful = int(np.count_nonzero(kept <= CHANCE * bias))
+    if doubtful:
+        warnings.append(
+            f"{doubtful} of {kept.size} kept scores may be chance: {n_samples} samples in {n_bins} bins give up to "
+            f"{bias:.3g} nats without any influence; record longer or use fewer bins"
+        )
+    return tuple(warnings)

@@ -52,6 +52,12 @@ COLLINEAR = 50.0
 """Variance inflation above which a coupling is called not identifiable."""
 FASTEST_ADVANCE = 0.75 * np.pi
 """Phase advance per sample above which aliasing is suspected."""
+LARGEST_PHASE = 1e12
+"""Largest accepted phase in rad: of a larger one a double no longer tells the angle to 0.0001 rad."""
+FEWEST_TURNOVERS = 5
+"""A phase difference that goes round, or to and fro, fewer times in the record gives couplings that lean to locking."""
+CLEAR_DRIFT = 5.0
+"""Standard errors from which a straight line in the residuals counts as a drifting frequency."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +208,8 @@ def fit_phase_coupling(
         raise ExtractorError(f"phases must have shape (n_samples, n_oscillators >= 2), got {data.shape}")
     if np.isinf(data).any():
         raise ExtractorError("phases must be finite or missing, got infinity")
+    if (np.abs(data) > LARGEST_PHASE).any():
+        raise ExtractorError(f"phases must be at most {LARGEST_PHASE:g} rad in size, got {np.nanmax(np.abs(data)):g}")
     period = positive_number("sample_period_s", sample_period_s)
     if isinstance(max_lag, bool) or not 0.0 <= max_lag <= np.pi / 2:
         raise ValueError(f"max_lag must be in [0, π/2] rad, got {max_lag!r:.40}")
@@ -227,6 +235,7 @@ def fit_phase_coupling(
         )
     warnings = _data_warnings(data, segments, labels)
     designs = [_design(windows, i, with_lags=with_lags) for i in range(n)]
+    warnings += _drift_warnings(windows, designs, labels)
     block = _block_length(windows, designs)
     n_blocks = n_windows // block
     if n_blocks < GOOD_BLOCKS:
@@ -473,4 +482,50 @@ def _data_warnings(data: FloatArray, segments: list[tuple[int, int]], labels: tu
         warnings.append(
             f"nearly synchronous: {shown}{more}; their coupling and frequencies trade off and are poorly determined"
         )
+    slow = [
+        f"{labels[i]} and {labels[j]}"
+        for i in range(len(labels))
+        for j in range(i + 1, len(labels))
+        if locking[i, j] <= LOCKED and _wanders_slowly(usable[:, j] - usable[:, i])
+    ]
+    if slow:
+        more = f" and {len(slow) - 3} more pairs" if len(slow) > 3 else ""
+        warnings.append(
+            f"slow: the phase difference of {', '.join(slow[:3])}{more} goes round, or to and fro, fewer than "
+            f"{FEWEST_TURNOVERS} times; couplings may be reported that are not there: record longer"
+        )
+    return warnings
+
+
+def _wanders_slowly(difference: FloatArray) -> bool:
+    """Whether a phase difference stays within a few turns and remembers where it was for long.
+
+    A random walk that has explored little looks as if something pulled it back (the bias of unit roots).
+    """
+    lag = difference.size // (2 * FEWEST_TURNOVERS)
+    if lag == 0 or np.ptp(difference) >= TWO_PI * FEWEST_TURNOVERS:
+        return False
+    unit = np.exp(1j * difference)
+    unit -= unit.mean()
+    memory = abs(np.vdot(unit[:-lag], unit[lag:]))
+    return bool(memory > np.exp(-1.0) * np.vdot(unit, unit).real)
+
+
+def _drift_warnings(
+    windows: _Windows, designs: list[tuple[FloatArray, FloatArray]], labels: tuple[str, ...]
+) -> list[str]:
+    """Look for a straight line in what the equations leave over: the model has constant frequencies."""
+    axis = np.linspace(-0.5, 0.5, windows.velocity.shape[0])
+    warnings: list[str] = []
+    for i, (design, _) in enumerate(designs):
+        beta = np.linalg.lstsq(design, windows.velocity[:, i], rcond=None)[0]
+        residual = windows.velocity[:, i] - design @ beta
+        change = float(axis @ residual) / float(axis @ axis)
+        rest = residual - change * axis
+        long_run = max(0.0, float(rest @ rest + 2.0 * (rest[1:] @ rest[:-1]))) / axis.size
+        if abs(change) > max(CLEAR_DRIFT * float(np.sqrt(long_run / (axis @ axis))), 1e-3 * float(np.abs(beta[0]))):
+            warnings.append(
+                f"drifting: the frequency of {labels[i]} changes by about {change:.3g} rad/s over the record; the "
+                "model has it constant, so its interval speaks of the mean and couplings may be missed"
+            )
     return warnings

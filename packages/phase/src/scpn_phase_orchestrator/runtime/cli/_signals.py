@@ -317,6 +317,8 @@ def auto_coupling_estimation(
         f"# phase transfer entropy, row drives column: {estimate.scores.shape[0]} oscillators, {n_bins} bins, "
         f"threshold {estimate.threshold:.6g} nats, normalisation {normalisation}"
     )
+    for warning in estimate.warnings:
+        click.echo(f"# Warning: {warning}")
     for row in estimate.coupling:
         click.echo(",".join(f"{value:.17g}" for value in row))
 
