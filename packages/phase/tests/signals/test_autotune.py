@@ -127,7 +127,7 @@ def test_a_graph_becomes_one_oscillator_per_node_and_its_weights_a_template(tmp_
         (bind_event_log, '{"events": 3}', "events must be a non-empty array"),
         (bind_event_log, "[3]", r"events\[0\] must be an object"),
         (bind_event_log, '[{"time": 1}]', r"events\[0\]: one of source"),
-        (bind_event_log, '[{"source": "a", "time": true}]', "time must be a finite number, got True"),
+        (bind_event_log, '[{"source": "a", "time": true}]', "time must be a finite number, .* got True"),
         (bind_event_log, '[{"source": "a", "time": "noon"}]', "seconds or an ISO date"),
         (bind_event_log, '[{"source": 4, "time": 1}]', "source must be a non-empty text"),
         (bind_event_log, '[{"source": "a", "time": 1}]', "no source has two events"),
@@ -142,6 +142,25 @@ def test_a_graph_becomes_one_oscillator_per_node_and_its_weights_a_template(tmp_
         (bind_graph, '{"nodes": ["a", "b"], "edges": [{"source": "a"}]}', "one of target is required"),
         (bind_graph, '{"nodes": ["a"], "edges": [], "directed": 1}', "directed must be true or false"),
         (bind_graph, '{"nodes": ["a"]}', "edges must be an array"),
+        (bind_graph, '{"nodes": ["a"], "edges": [{"source": [1], "target": "a"}]}', r"unknown node \[1\]"),
+        (bind_graph, '{"nodes": ["a"], "edges": [{"source": {}, "target": "a"}]}', r"unknown node \{\}"),
+        (
+            bind_graph,
+            '{"nodes": [{"id": "a", "omega": 1' + 400 * "0" + '}], "edges": []}',
+            "omega must be a finite number",
+        ),
+        (
+            bind_graph,
+            '{"nodes": ["a", "b"], "edges": [{"source": "a", "target": "b", "weight": 1e308}]}',
+            "weight must be a finite number, at most",
+        ),
+        (bind_event_log, '[{"source": "a", "time": 1' + 400 * "0" + "}]", "time must be a finite number"),
+        (bind_event_log, '[{"source": "a", "t": 0}, {"source": "a", "t": 1e308}]', "time must be a finite number"),
+        (
+            bind_event_log,
+            '[{"source": "a", "t": 0}, {"source": "a", "t": 1e-320}, {"source": "a", "t": 1}]',
+            "two events of 'a' are only .* s apart",
+        ),
     ],
 )
 def test_malformed_logs_and_graphs_are_refused_with_the_place(tmp_path, bind, text, message):
@@ -172,3 +191,9 @@ def test_a_fit_without_coupling_proposes_none(tmp_path, network):
     spec = spec_of(propose_from_fit(fit_phase_coupling(phases, 0.05), source))
     assert spec.coupling.base_strength == 0.0
     assert spec.coupling.templates == {}
+
+
+def test_comments_of_a_proposal_hold_no_characters_that_steer_a_terminal(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([{"source": "a\u202e\u001b[31m", "t": 0}] + [{"source": "b", "t": t} for t in range(3)]))
+    assert r"# Left out: a\u202e\x1b[31m has fewer than two different times." in bind_event_log(path, "x").to_yaml()

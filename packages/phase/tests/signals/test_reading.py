@@ -278,3 +278,63 @@ def test_matrix_files(tmp_path):
             read_matrix(tmp_path / name)
     with pytest.raises(ExtractorError, match=r"expected \.csv or \.npy"):
         read_matrix(write(tmp_path, "1", "m.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("more_than_memory", b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 3), }"),
+        ("nested", b"(" * 110),
+        ("negative", b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 3), }"),
+    ],
+)
+def test_a_hostile_npy_header_is_refused(tmp_path, name, data):
+    header = b"\x93NUMPY\x01\x00v\x00" + data.ljust(117) + b"\n"
+    with pytest.raises(ExtractorError, match="no readable NPY file"):
+        read_matrix(write(tmp_path, header + b"\0" * 240, f"{name}.npy"))
+
+
+def test_an_archive_called_npy_is_refused(tmp_path):
+    with pytest.raises(ExtractorError, match="no readable NPY file"):
+        read_matrix(write(tmp_path, b"PK\x03\x04" + b"\0" * 80, "x.npy"))
+
+
+def test_a_long_double_beyond_the_doubles_is_refused_without_a_numpy_warning(tmp_path):
+    if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
+        pytest.skip("no wider type here")
+    np.save(tmp_path / "l.npy", np.full((2, 2), np.longdouble("1e4000")))
+    with pytest.raises(ExtractorError, match=r"l\.npy: value at row 0, column 0 is inf"):
+        read_matrix(tmp_path / "l.npy")
+
+
+@pytest.mark.parametrize("step", [1e-310, 1e-101, 1e101])
+def test_steps_whose_powers_are_no_numbers_are_refused(tmp_path, step):
+    rows = "".join(f"{k * step!r},{k % 3}\n" for k in range(30))
+    with pytest.raises(ExtractorError, match="the usual step between rows is"):
+        read_signals(write(tmp_path, "t,a\n" + rows))
+
+
+def test_an_endless_axis_is_refused_in_a_short_sentence(tmp_path):
+    with pytest.raises(ExtractorError, match="at most 50000000 are made") as caught:
+        read_signals(write(tmp_path, "t,a\n0,1\n1e-90,2\n2e-90,1\n1e9,3\n"))
+    assert len(str(caught.value)) < 200
+
+
+def test_parquet_columns_of_one_name_are_refused_by_name(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    values = arrow.array([1.0, 2.0])
+    pyarrow.parquet.write_table(arrow.table([values, values], names=["a", "a"]), tmp_path / "x.parquet")
+    with pytest.raises(ExtractorError, match="two columns are called 'a'"):
+        read_signals(tmp_path / "x.parquet")
+
+
+def test_a_parquet_file_that_would_fill_the_memory_is_refused_by_its_footer(tmp_path, monkeypatch):
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    monkeypatch.setattr("scpn_phase_orchestrator.signals.files.MAX_VALUES", 999)
+    pyarrow.parquet.write_table(arrow.table({"a": np.zeros(1000)}), tmp_path / "x.parquet")
+    with pytest.raises(ExtractorError, match="1000 rows of 1 columns, at most 999 values"):
+        read_signals(tmp_path / "x.parquet")

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from ripieno._printable import printable
 from scpn_phase_orchestrator.autotune.sindy import PhaseEquation
 from scpn_phase_orchestrator.binding.loader import parse_binding_spec
 from scpn_phase_orchestrator.binding.types import (
@@ -171,7 +172,7 @@ def propose(
     errors = validate_binding_spec(spec)
     if errors:
         raise BindingError(f"no valid spec follows from these data: {errors[0]}")
-    remarks = tuple(" ".join(comment.split()) for comment in comments)
+    remarks = tuple(printable(" ".join(comment.split())) for comment in comments)
     proposal = Proposal(spec, remarks, tuple(equations), dict(evidence or {}))
     parse_binding_spec(proposal.to_yaml(), source="proposal")
     return proposal

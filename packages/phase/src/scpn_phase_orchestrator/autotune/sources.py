@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from scpn_phase_orchestrator.autotune.proposal import Proposal, ProposedLayer, g
 from scpn_phase_orchestrator.autotune.sindy import discover_phase_equations
 from scpn_phase_orchestrator.exceptions import BindingError, ExtractorError
 from scpn_phase_orchestrator.oscillators.informational import InformationalExtractor
+from scpn_phase_orchestrator.signals.csv_text import LARGEST
 from scpn_phase_orchestrator.signals.extraction import extract_phase_series
 from scpn_phase_orchestrator.signals.files import read_signals
 from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT
@@ -134,6 +134,9 @@ def bind_event_log(path: Path, name: str) -> Proposal:
     comments = [f"Source: {path.name}, {len(events)} events of {len(times)} source(s)."]
     sources: list[dict[str, Any]] = []
     for source, stamps in sorted(times.items()):
+        apart = np.diff(np.unique(stamps))
+        if apart.size and apart.min() < 1.0 / LARGEST:
+            raise BindingError(f"{path.name}: two events of {source!r:.60} are only {apart.min():g} s apart")
         (state,) = InformationalExtractor(source).extract(sorted(stamps), 1.0)
         sources.append({"n_events": len(stamps), "omega": state.omega, "quality": state.quality, "source": source})
         if state.omega == 0.0:
@@ -180,7 +183,7 @@ def bind_graph(path: Path, name: str) -> Proposal:
         where = f"{path.name}: edges[{position}]"
         ends = [_first(edge, (key,), where) for key in ("source", "target")]
         for end in ends:
-            if end not in omegas:
+            if not isinstance(end, str) or end not in omegas:
                 raise BindingError(f"{where}: unknown node {end!r:.60}")
         source, target = names.index(ends[0]), names.index(ends[1])
         if source == target:
@@ -266,8 +269,8 @@ def _first(entry: Mapping[str, Any], keys: Sequence[str], where: str) -> Any:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BindingError(f"{where} must be a finite number, got {value!r:.60}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+        raise BindingError(f"{where} must be a finite number, at most {LARGEST:g} in size, got {value!r:.60}")
     return float(value)
 
 

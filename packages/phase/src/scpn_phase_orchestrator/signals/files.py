@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ripieno.files import open_regular
 from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.csv_text import LARGEST, TextTable, number_column, read_csv_text
@@ -19,6 +20,9 @@ from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT, SignalTable
 from scpn_phase_orchestrator.signals.timebase import Stamps, looks_like_time, on_uniform_axis, parse_stamps
 
 __all__ = ["read_signals"]
+
+MAX_VALUES = 200_000_000
+"""Most values that are read from a Parquet file, rows times columns."""
 
 
 @dataclass
@@ -152,17 +156,14 @@ def _from_parquet(path: Path, wanted: Sequence[str], time_column: str | None, ti
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError("reading Parquet needs pyarrow: pip install 'ripieno-phase[parquet]'") from error
-    try:
-        table: Any = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        if not path.exists():
-            raise
-        raise ExtractorError(f"{path.name}: no readable Parquet file: {error}") from error
-    names = [str(name) for name in table.column_names]
-    if len(set(names)) < len(names):
-        raise ExtractorError(f"{path.name}: two columns have the same name")
-    if table.num_rows == 0:
-        raise ExtractorError(f"{path.name}: has no rows")
+    with open_regular(path) as stream:
+        try:
+            file: Any = parquet.ParquetFile(stream)
+            names = [str(name) for name in file.schema_arrow.names]
+            _refuse_parquet(path.name, names, file.metadata.num_rows)
+            table: Any = file.read()
+        except (arrow.ArrowException, OSError) as error:
+            raise ExtractorError(f"{path.name}: no readable Parquet file: {error}") from error
     notes: list[str] = []
     if time_column is None and len(names) > 1 and looks_like_time(names[0]) and names[0] not in wanted:
         time_column = names[0]
@@ -199,6 +200,19 @@ def _from_parquet(path: Path, wanted: Sequence[str], time_column: str | None, ti
             )
         values.append(column)
     return _Columns(path.name, chosen, np.column_stack(values), lines, stamps, notes)
+
+
+def _refuse_parquet(source: str, names: Sequence[str], n_rows: int) -> None:
+    """Refuse by what the footer says: a small file may unpack to more than the memory holds."""
+    if len(set(names)) < len(names):
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise ExtractorError(f"{source}: two columns are called {twice!r:.60}")
+    if n_rows == 0:
+        raise ExtractorError(f"{source}: has no rows")
+    if n_rows * len(names) > MAX_VALUES:
+        raise ExtractorError(
+            f"{source}: {n_rows} rows of {len(names)} columns, at most {MAX_VALUES} values are read; split the file"
+        )
 
 
 def _from_wav(path: Path, wanted: Sequence[str], sample_rate: float | None) -> SignalTable:

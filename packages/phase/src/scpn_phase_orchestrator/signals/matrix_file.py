@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tokenize
+import zipfile
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ripieno.files import open_regular
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.csv_text import number_column, read_csv_text
 
@@ -35,13 +38,15 @@ def read_matrix(path: Path) -> NDArray[np.float64]:
     if suffix != ".npy":
         raise ExtractorError(f"{path.name}: expected .csv or .npy, got '{suffix}'")
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        with open_regular(path) as stream:
+            loaded = np.load(stream, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError, SyntaxError, tokenize.TokenError, zipfile.BadZipFile) as error:
         raise ExtractorError(f"{path.name}: no readable NPY file of numbers: {error}") from error
     if not isinstance(loaded, np.ndarray) or loaded.ndim != 2 or loaded.dtype.kind not in "iuf":
         kind = f"shape {loaded.shape} of {loaded.dtype}" if isinstance(loaded, np.ndarray) else type(loaded).__name__
         raise ExtractorError(f"{path.name}: expected a matrix of real numbers, got {kind}")
-    matrix = loaded.astype(np.float64)
+    with np.errstate(over="ignore"):  # a long double beyond the doubles becomes infinite, and is refused as such
+        matrix = loaded.astype(np.float64)
     bad = np.argwhere(~np.isfinite(matrix))
     if bad.size:
         raise ExtractorError(f"{path.name}: value at row {bad[0][0]}, column {bad[0][1]} is {matrix[tuple(bad[0])]}")

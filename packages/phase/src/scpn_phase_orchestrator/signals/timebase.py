@@ -27,6 +27,8 @@ GAP_STEPS = 2.5
 """A step of more than so many periods is a gap."""
 MAX_SAMPLES = 50_000_000
 """Longest uniform axis that is made; gaps count."""
+SHORTEST_PERIOD = 1e-100
+"""Shortest accepted step: powers of the rate of a shorter one are no longer numbers."""
 
 _TIME_NAME = re.compile(
     r"(?:time|t|date|datetime|timestamp|year|seconds?|(?:time|t)[ _\[(]+(?:us|ms|s|sec|min|h|day|week|year)s?[\])]?)",
@@ -96,7 +98,8 @@ def on_uniform_axis(
         Values on the axis (NaN in gaps), samples per unit, time of the first sample, notes.
 
     Raises:
-        ExtractorError: stamps run backwards, all are equal, or the axis would be longer than `MAX_SAMPLES`.
+        ExtractorError: stamps run backwards, all are equal, lie closer than `SHORTEST_PERIOD` or further apart than
+            its inverse, or the axis would be longer than `MAX_SAMPLES`.
     """
     times = stamps.times
     backwards = np.flatnonzero(np.diff(times) < 0.0)
@@ -114,6 +117,11 @@ def on_uniform_axis(
         values = _average_rows(values, first)
     steps = np.diff(distinct)
     period = float(np.median(steps))
+    if not SHORTEST_PERIOD <= period <= 1.0 / SHORTEST_PERIOD:
+        raise ExtractorError(
+            f"{source}: the usual step between rows is {period:g} {stamps.unit}; steps from {SHORTEST_PERIOD:g} to "
+            f"{1.0 / SHORTEST_PERIOD:g} are read"
+        )
     inside = steps[steps <= GAP_STEPS * period]
     regular = float(np.max(np.abs(inside - period))) <= JITTER * period
     period = float(inside.mean()) if regular else period
@@ -121,7 +129,7 @@ def on_uniform_axis(
     n_samples = round((distinct[-1] - distinct[0]) / period) + 1
     if n_samples > MAX_SAMPLES:
         raise ExtractorError(
-            f"{source}: {n_samples} samples of {period:g} {stamps.unit} would be needed from first to last row, "
+            f"{source}: {n_samples:.3g} samples of {period:g} {stamps.unit} would be needed from first to last row, "
             f"at most {MAX_SAMPLES} are made"
         )
     if gaps.size:
