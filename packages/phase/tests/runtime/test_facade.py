@@ -12,7 +12,7 @@ import pytest
 import scpn_phase_orchestrator as phase
 from scpn_phase_orchestrator.api import Orchestrator, evaluate_binding_spec
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
-from scpn_phase_orchestrator.binding.types import AmplitudeSpec, HierarchyLayer, ObjectivePartition
+from scpn_phase_orchestrator.binding.types import AmplitudeSpec, HierarchyLayer, IntegrationSpec, ObjectivePartition
 from scpn_phase_orchestrator.runtime.simulation import simulate
 
 DOCUMENTED = [
@@ -64,9 +64,11 @@ class TestRootExports:
 
 
 class TestOrchestrator:
-    def test_a_run_is_the_open_loop_of_simulate(self, s1_path: Path) -> None:
-        state = Orchestrator.from_yaml(s1_path).run(steps=50)
-        result = simulate(load_binding_spec(s1_path), steps=50, policy_enabled=False)
+    @pytest.mark.parametrize("integration", [IntegrationSpec(), IntegrationSpec("rk4", 3)], ids=str)
+    def test_a_run_is_the_open_loop_of_simulate(self, s1_path: Path, integration: IntegrationSpec) -> None:
+        spec = replace(load_binding_spec(s1_path), integration=integration)
+        state = Orchestrator(spec).run(steps=50)
+        result = simulate(spec, steps=50, policy_enabled=False)
         np.testing.assert_array_equal(state.phases, result.final_phases)
         assert json.loads(json.dumps(state.to_record(), allow_nan=False)) == {
             "spec_name": "s1",

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,6 +106,17 @@ def test_every_pack_can_be_a_template(name, count):
     spec = adapt_pack(load_binding_spec(resolve_spec_path(name)), "draft", count)
     assert validate_binding_spec(spec) == []
     assert [len(layer.oscillator_ids) for layer in spec.layers] == [count] * len(spec.layers)
+
+
+def test_a_pack_that_couples_by_a_matrix_lends_its_structure_too():
+    template = load_binding_spec(resolve_spec_path("power_grid"))
+    count = sum(len(layer.oscillator_ids) for layer in template.layers)
+    ring = [[float(abs(i - j) in (1, count - 1)) for j in range(count)] for i in range(count)]
+    template = replace(template, coupling=replace(template.coupling, templates={"ring": ring}, template="ring"))
+    assert validate_binding_spec(template) == []
+    spec = adapt_pack(template, "draft", 5)
+    assert validate_binding_spec(spec) == []
+    assert (spec.coupling.templates, spec.coupling.template) == ({}, None)
 
 
 def test_coupling_keeps_its_mean_sum_and_frequencies_their_range():

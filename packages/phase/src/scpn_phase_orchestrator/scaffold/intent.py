@@ -116,6 +116,7 @@ def adapt_pack(spec: BindingSpec, name: str, oscillators_per_layer: int) -> Bind
         spec.coupling,
         base_strength=_rescaled(spec.coupling.base_strength, spec.coupling.decay_alpha, *sizes),
         templates={},
+        template=None,
     )
     amplitude = spec.amplitude and replace(
         spec.amplitude,
