@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from ripieno.verify import VerifyStatus, verify
 from scpn_phase_orchestrator.binding.loader import load_binding_spec
+from scpn_phase_orchestrator.domainpacks import resolve_spec_path
 from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.cli import main
 from scpn_phase_orchestrator.runtime.replay import ReplayEngine
@@ -174,6 +175,14 @@ class TestRefusals:
         )
         assert "--acknowledge-tier production" in result.stderr
         assert not log.exists()
+
+    def test_a_bundled_pack_of_any_tier_is_known_to_be_a_simulation(self, tmp_path: Path) -> None:
+        assert spo("run", "cardiac_rhythm", "--steps", 5).exit_code == 0
+        copy = tmp_path / "binding_spec.yaml"
+        copy.write_bytes(resolve_spec_path("cardiac_rhythm").read_bytes())
+        refused = spo("run", copy, "--steps", 5)
+        assert refused.exit_code == 1
+        assert "is not enforced by the local runtime" in refused.stderr
 
     def test_an_acknowledged_tier_runs_and_another_one_does_not(self, production_path: Path) -> None:
         assert spo("run", production_path, "--acknowledge-tier", "production").exit_code == 0
