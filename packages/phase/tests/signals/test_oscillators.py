@@ -257,3 +257,11 @@ def test_layers_without_a_family_take_the_sorted_families_in_turn():
 def test_initial_phases_need_one_frequency_per_oscillator():
     with pytest.raises(ValueError, match=r"shape \(1,\) as the spec, got \(2,\)"):
         extract_initial_phases(Spec([Layer(["x"])], {}), [1.0, 2.0])
+
+
+def test_the_wavelet_phase_is_that_of_the_last_sample():
+    rate, frequency = 20.0, 2.0  # one sample is 0.63 rad
+    times = np.arange(400) / rate
+    (state,) = WaveletExtractor("a").extract(np.cos(2 * np.pi * frequency * times), rate)
+    error = np.angle(np.exp(1j * (state.theta - 2 * np.pi * frequency * times[-1])))
+    assert abs(error) < 0.1
