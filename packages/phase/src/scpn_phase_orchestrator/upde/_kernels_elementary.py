@@ -229,7 +229,7 @@ def error_ratio(
 
 @njit(cache=True, error_model="numpy")
 def wrap(phases: FloatArray) -> None:
-    """Bring phases up to `LARGEST_PHASE` to [0, 2 pi), with the bits of ``numpy.mod``; 0 where that rounds up to 2 pi."""
+    """Bring phases up to `LARGEST_PHASE` to [0, 2 pi), with the bits of ``numpy.mod``, or 0 where it gives 2 pi."""
     for i in range(phases.shape[0]):
         phase = phases[i]
         turns = _floor(phase * _TURNS_PER_RADIAN)
