@@ -250,6 +250,20 @@ class TestHooks:
         assert result.history is not None
         np.testing.assert_array_equal(result.history.final_knm, 0.0)
 
+    def test_a_hook_cannot_reach_the_coupling_through_a_matrix_it_kept(self, s1: BindingSpec, tmp_path: Path) -> None:
+        kept: list[np.ndarray] = []
+
+        def keep(context: SimulationScenarioContext) -> None:
+            if not kept:
+                kept.append(2.0 * context.coupling.knm)
+                context.coupling = replace(context.coupling, knm=kept[0])
+            kept[0][0, 1] += 0.1 * context.step
+
+        log = tmp_path / "run.jsonl"
+        with AuditLogger(log) as logger:
+            simulate(s1, steps=10, audit_logger=logger, scenario_hook=keep)
+        assert ReplayEngine(log).verify().ok
+
     def test_actions_go_on_from_the_coupling_that_a_hook_set(self, s1: BindingSpec) -> None:
         reference: list[np.ndarray[Any, Any]] = []
 

@@ -132,8 +132,13 @@ def _checked_coupling(coupling: object, n: int) -> CouplingState:
     except ValueError as error:
         raise ValueError(f"scenario coupling: {error}") from error
     return CouplingState(
-        knm=np.ascontiguousarray(coupling.knm, dtype=np.float64),
-        alpha=np.ascontiguousarray(coupling.alpha, dtype=np.float64),
+        knm=_copied(coupling.knm),
+        alpha=_copied(coupling.alpha),
         active_template=coupling.active_template,
-        knm_r=None if coupling.knm_r is None else np.ascontiguousarray(coupling.knm_r, dtype=np.float64),
+        knm_r=None if coupling.knm_r is None else _copied(coupling.knm_r),
     )
+
+
+def _copied(matrix: FloatArray) -> FloatArray:
+    """Give a matrix that a hook which kept its own cannot change afterwards."""
+    return np.array(matrix, dtype=np.float64, order="C")
