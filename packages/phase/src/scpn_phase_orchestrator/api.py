@@ -150,8 +150,9 @@ def evaluate_binding_spec(
         >>> evaluate_binding_spec(resolve_spec_path("power_grid"), steps=20).steps
         20
     """
-    path = None if isinstance(spec, BindingSpec) else Path(spec)
     loaded = spec if isinstance(spec, BindingSpec) else load_binding_spec(Path(spec))
+    # The file, not what was asked for: that may be the folder, and rules are read beside the file.
+    path = loaded.origin.path if loaded is not spec and loaded.origin is not None else None
     _require_valid(loaded)
     return simulate(
         loaded,

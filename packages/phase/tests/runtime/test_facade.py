@@ -124,6 +124,7 @@ class TestEvaluateBindingSpec:
         )
         assert evaluate_binding_spec(spec_path, steps=1).action_total == 2
         assert evaluate_binding_spec(spec_path, steps=1, policy_enabled=False).action_total == 0
+        assert evaluate_binding_spec(tmp_path, steps=1).action_total == 2
 
     def test_an_invalid_spec_is_refused_with_all_its_faults(self, s1_path: Path) -> None:
         spec = replace(load_binding_spec(s1_path), version="1", control_period_s=0.001)
