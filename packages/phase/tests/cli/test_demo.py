@@ -48,6 +48,15 @@ def test_bad_input_ends_with_one_line_and_no_folder(tmp_path):
     assert not out.exists()
 
 
+def test_a_spec_of_another_tier_is_not_simulated_unasked(s1_path, tmp_path):
+    spec, out = tmp_path / "production.yaml", tmp_path / "run"
+    spec.write_text(s1_path.read_text().replace("safety_tier: research", "safety_tier: production"))
+    result = demo("--pack", spec, "--out", out, "--steps", 5)
+    assert result.exit_code != 0
+    assert "safety_tier='production' is not enforced here" in str(result.exception)
+    assert not out.exists()
+
+
 def test_doctor_rows_hold_here():
     assert [row.name for row in checks() if row.ok] == [
         "phase engine (Numba)",

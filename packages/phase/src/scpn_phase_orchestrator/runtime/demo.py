@@ -46,6 +46,7 @@ def run_demo(pack: str, steps: int, seed: int, out: Path | None, as_json: bool) 
     from scpn_phase_orchestrator.domainpacks import resolve_spec_path
     from scpn_phase_orchestrator.exceptions import SPOError
     from scpn_phase_orchestrator.reporting.run_page import render_comparison_page
+    from scpn_phase_orchestrator.runtime.cli._gate import needs_acknowledgement
 
     try:
         path = resolve_spec_path(pack)
@@ -55,6 +56,10 @@ def run_demo(pack: str, steps: int, seed: int, out: Path | None, as_json: bool) 
         raise InputError(str(error)) from error
     if problems:
         raise InputError(f"{path}: {'; '.join(problems)}")
+    if needs_acknowledgement(spec, path):
+        raise InputError(
+            f"safety_tier='{spec.safety_tier}' is not enforced here; 'spo compare' says what simulating {path} needs"
+        )
     folder = out if out is not None else Path("runs") / f"phase-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     rules = path.parent / (spec.policy or "policy.yaml")
     inputs = {"spec": path, **({"rules": rules} if rules.is_file() else {})}

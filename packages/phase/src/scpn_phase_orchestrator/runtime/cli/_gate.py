@@ -17,7 +17,7 @@ from scpn_phase_orchestrator.domainpacks import packs_root, resolve_spec_path
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
 
-__all__ = ["OpenedSpec", "load_valid_spec", "open_spec", "refuse", "spec_argument"]
+__all__ = ["OpenedSpec", "load_valid_spec", "needs_acknowledgement", "open_spec", "refuse", "spec_argument"]
 
 
 def spec_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,8 +77,7 @@ def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
         raise click.ClickException(
             f"--acknowledge-tier says {acknowledged_tier!r}, but the spec has safety_tier={spec.safety_tier!r}"
         )
-    is_bundled = path.resolve().is_relative_to(packs_root().resolve())
-    if spec.safety_tier != "research" and acknowledged_tier is None and not is_bundled:
+    if acknowledged_tier is None and needs_acknowledgement(spec, path):
         raise click.ClickException(
             f"safety_tier='{spec.safety_tier}' is not enforced by the local runtime; use the formal export and "
             "certified controller pipeline before executing non-research specs. What a run needs here is your word "
@@ -86,6 +85,11 @@ def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
             "with 'spo formal-export'."
         )
     return OpenedSpec(spec, path)
+
+
+def needs_acknowledgement(spec: BindingSpec, path: Path) -> bool:
+    """Whether the tier of a spec asks for more than a simulation, and it is no pack of this package."""
+    return spec.safety_tier != "research" and not path.resolve().is_relative_to(packs_root().resolve())
 
 
 def refuse(*problems: str) -> NoReturn:
