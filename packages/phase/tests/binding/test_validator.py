@@ -15,6 +15,7 @@ from scpn_phase_orchestrator.binding import (
     CouplingSpec,
     DriverSpec,
     HierarchyLayer,
+    IntegrationSpec,
     ObjectivePartition,
     OscillatorFamily,
     ProtocolNetSpec,
@@ -159,3 +160,11 @@ def test_the_security_check_walks_every_string_and_names_its_line(full_text: str
 @pytest.mark.parametrize("marker", ["!!python", "subprocess", "lambda ", "os.system", "setattr(", "pickle.loads"])
 def test_every_marker_is_found(marker: str) -> None:
     assert len(validate_binding_spec_security(_spec(value_alignment={"note": f"a {marker}b"}))) == 1
+
+
+def test_periods_without_a_countable_ratio_and_endless_substeps_are_refused() -> None:
+    spec = _spec(sample_period_s=5e-324, integration=IntegrationSpec(substeps=10**18))
+    assert validate_binding_spec(spec) == [
+        "control_period_s 0.1 is no countable number of periods of 5e-324",
+        "integration.substeps must be at most 1000000, got 1000000000000000000",
+    ]

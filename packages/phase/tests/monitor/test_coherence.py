@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow, lock_level
+from scpn_phase_orchestrator.monitor.coherence import CoherenceWindow, lock_level, longest_beat_s
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 20])
@@ -20,6 +20,10 @@ def test_unrelated_phases_show_no_lock_though_their_mean_r_is_far_from_zero(size
 def test_one_phase_is_fully_locked_and_opposite_phases_are_not_at_all():
     sizes = np.array([2, 2, 1])
     assert lock_level(np.array([1.0, 0.0, 1.0]), sizes).tolist() == [1.0, 0.0, 1.0]
+
+
+def test_frequencies_that_all_but_agree_never_finish_a_beat():
+    assert longest_beat_s([5e-324, 0.0]) == float("inf")
 
 
 @given(st.integers(2, 50), st.floats(0, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -17,6 +18,8 @@ __all__ = ["inconsistencies"]
 _Finding = tuple[str, str]
 _Key = TypeVar("_Key")
 
+MAX_SUBSTEPS = 1_000_000
+"""Most parts of a step; compiled code takes them all before anybody can interrupt it."""
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\Z")
 _REGIMES = frozenset({"NOMINAL", "DEGRADED", "CRITICAL", "RECOVERY"})
 
@@ -57,6 +60,14 @@ def _timing(spec: BindingSpec) -> Iterator[_Finding]:
             "control_period_s",
             f"control_period_s must be >= sample_period_s {spec.sample_period_s}, got {spec.control_period_s}",
         )
+    elif not math.isfinite(spec.control_period_s / spec.sample_period_s):
+        yield (
+            "control_period_s",
+            f"control_period_s {spec.control_period_s} is no countable number of periods of {spec.sample_period_s}",
+        )
+    if spec.integration.substeps > MAX_SUBSTEPS:
+        place = "integration.substeps"
+        yield place, f"{place} must be at most {MAX_SUBSTEPS}, got {spec.integration.substeps}"
 
 
 def _layers(spec: BindingSpec) -> Iterator[_Finding]:

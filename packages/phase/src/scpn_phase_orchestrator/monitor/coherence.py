@@ -55,7 +55,7 @@ def longest_beat_s(omegas: Sequence[float]) -> float:
     """
     gaps = np.diff(np.sort(np.asarray(omegas, dtype=np.float64)))
     gaps = gaps[gaps > 0.0]
-    return float(2.0 * np.pi / gaps.min()) if gaps.size else 0.0
+    return 2.0 * np.pi / float(gaps.min()) if gaps.size else 0.0
 
 
 class CoherenceWindow:
