@@ -33,9 +33,11 @@ LAG_BAD = actuator("alpha", "layer_1", 0.0, 3.1)
 DRIVE = actuator("zeta", "global", 0.0, 2.0)
 
 
-def setup(path, *actuators, strategy="objectives"):
+def setup(path, *actuators, weights=(1.0, 1.0)):
     spec = load_binding_spec(path)
-    spec = replace(spec, actuators=list(actuators), supervisor=replace(spec.supervisor, strategy=strategy))
+    objectives = replace(spec.objectives, good_weight=weights[0], bad_weight=weights[1])
+    supervisor = replace(spec.supervisor, strategy="objectives")
+    spec = replace(spec, actuators=list(actuators), objectives=objectives, supervisor=supervisor)
     knobs = KnobLedger.from_spec(spec, base_zeta=0.0)
     return ObjectiveSupervisor(spec, RegimeManager()), knobs
 
@@ -82,8 +84,7 @@ def test_a_bad_layer_without_any_coupling_left_asks_for_nobody_elses(s1_path):
 
 def test_weights_decide_between_opposite_wishes_for_one_lever(s1_path):
     for good_weight, bad_weight, sign in ((10.0, 0.1, 0), (0.1, 10.0, -1)):
-        supervisor, knobs = setup(s1_path, K_ALL)
-        supervisor._weights = (good_weight, bad_weight)
+        supervisor, knobs = setup(s1_path, K_ALL, weights=(good_weight, bad_weight))
         moves = decide(supervisor, knobs, good=0.1, bad=1.0)
         assert np.sign(sum(value for _, _, value in moves)) == sign
 

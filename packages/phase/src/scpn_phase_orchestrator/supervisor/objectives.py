@@ -40,6 +40,16 @@ from scpn_phase_orchestrator.supervisor.verdict import longest_bad_beat_s
 
 __all__ = ["KnobReadout", "ObjectiveSupervisor"]
 
+STEP_SIZES = {"K": (1.0, 0.05, 0.5), "alpha": (1.0, 0.1, 0.6), "zeta": (0.3, 0.02, 0.2)}
+"""Step of a knob: a factor on the error, the least and the greatest step (a share of the gain; rad; rad/s)."""
+RELEASE_SIZES = {"K": 0.05, "zeta": 0.02}
+"""Greatest part of a raised knob that is given back in one decision, in the same units."""
+URGENCY = 2.0
+"""Factor on the error while a hard boundary is violated."""
+RENEW_PERIODS = 3.0
+"""Control periods before its end at which an offset is renewed."""
+LEFT_ALONE_SHARE = 0.5
+"""Share of the ceiling below which a bad layer is left alone, so that it does not sit on the edge."""
 GAIN_FLOOR = 0.01
 """K gains change by factors, so that a gain of 0 could never be raised again: the supervisor stops here."""
 HOLD_PERIODS = 20
@@ -63,11 +73,6 @@ _GLOBAL_VERBS = {
 
 class KnobReadout(Protocol):
     """What the supervisor reads of the knobs."""
-
-    @property
-    def actuated(self) -> frozenset[tuple[str, str]]:
-        """Pairs of knob and scope that have an actuator."""
-        ...
 
     def value(self, knob: str, scope: str) -> float:
         """Resulting value of a knob."""
@@ -98,11 +103,22 @@ class _Lever:
     verb: str
 
 
-@dataclass
-class _Demand:
-    amount: float
-    reasons_up: list[str]
-    reasons_down: list[str]
+@dataclass(frozen=True)
+class _Wish:
+    """What one layer wants: more order (direction 1) or less (-1), how badly, and why."""
+
+    layer: int
+    direction: int
+    error: float
+    weight: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Move:
+    lever: _Lever
+    value: float
+    reason: str
 
 
 class ObjectiveSupervisor:
@@ -129,6 +145,10 @@ class ObjectiveSupervisor:
         self.regime_manager = regime_manager
         self._petri_adapter = petri_adapter
         self._settings = spec.supervisor
+        # Aim half-way between the target and full coherence; half-way again is where levers are given back.
+        self._aim = 0.5 * (1.0 + spec.supervisor.good_target)
+        self._enough = 0.5 * (1.0 + self._aim)
+        self._left_alone = LEFT_ALONE_SHARE * spec.supervisor.bad_ceiling
         self._weights = (spec.objectives.good_weight, spec.objectives.bad_weight)
         self._names = [layer.name for layer in spec.layers]
         position = {layer.index: k for k, layer in enumerate(spec.layers)}
@@ -206,79 +226,71 @@ class ObjectiveSupervisor:
             of_net = self._petri_adapter.propose(petri_ctx, step=step) or proposed
             proposed = max(proposed, of_net, key=REGIME_RANK.__getitem__)
         self.regime_manager.transition(proposed, step=step)
-        urgency = 2.0 if boundary.hard_violations else 1.0
-        moves = self._moves(knobs, urgency)
+        urgency = URGENCY if boundary.hard_violations else 1.0
+        wishes = self._wishes()
+        moves = self._answers(wishes, knobs, urgency)
+        moves += self._releases(knobs, with_common=all(move.lever.scope != "global" for move in moves))
         ttl_s = HOLD_PERIODS * self._period_s
-        actions = [ControlAction(lever.knob, lever.scope, value, ttl_s, reason) for lever, value, reason in moves]
-        moved = {(lever.knob, lever.scope) for lever, _, _ in moves}
+        actions = [ControlAction(move.lever.knob, move.lever.scope, move.value, ttl_s, move.reason) for move in moves]
+        moved = {(move.lever.knob, move.lever.scope) for move in moves}
         actions.extend(
             ControlAction(knob, scope, 0.0, ttl_s, "hold what was set")
             for knob, scope in sorted(self._held - moved)
-            if knobs.is_offset(knob, scope) and knobs.ttl_left_s(knob, scope) < 3.0 * self._period_s
+            if knobs.is_offset(knob, scope) and knobs.ttl_left_s(knob, scope) < RENEW_PERIODS * self._period_s
         )
         self._held |= moved
         return actions
 
-    def _moves(self, knobs: KnobReadout, urgency: float) -> list[tuple[_Lever, float, str]]:
+    def _wishes(self) -> list[_Wish]:
         mean_r, lock = self.window.mean_r, self.window.lock
-        moves: list[tuple[_Lever, float, str]] = []
-        demands: dict[str, _Demand] = {}
+        wishes: list[_Wish] = []
         for k in self._bad:
-            # Half-way below the ceiling is where a bad layer is left alone, so that it does not sit on the edge.
-            error = float(lock[k]) - 0.5 * self._settings.bad_ceiling
+            error = float(lock[k]) - self._left_alone
             if error > 0.0:
                 reason = f"{self._names[k]} should stay apart, lock {lock[k]:.2f}"
-                self._ask(k, -1, error, self._weights[1], reason, knobs, urgency, moves, demands)
-        # Aim half-way between the target and full coherence; half-way again is where levers are given back.
-        aim = 0.5 * (1.0 + self._settings.good_target)
-        enough = 0.5 * (1.0 + aim)
+                wishes.append(_Wish(k, -1, error, self._weights[1], reason))
         for k in self._good:
-            if mean_r[k] < aim:
+            error = self._aim - float(mean_r[k])
+            if error > 0.0:
                 reason = f"{self._names[k]} should hold together, R {mean_r[k]:.2f}"
-                self._ask(k, 1, aim - float(mean_r[k]), self._weights[0], reason, knobs, urgency, moves, demands)
-            elif mean_r[k] > enough:
-                moves.extend(_release(self._levers[k], knobs))
-        moves.extend(self._global_moves(demands, urgency))
-        if self._good and not demands and float(mean_r[self._good].min()) > enough:
-            moves.extend(_release([_Lever(knob, "global", 1, "") for knob in self._raised_for_good], knobs))
+                wishes.append(_Wish(k, 1, error, self._weights[0], reason))
+        return wishes
+
+    def _answers(self, wishes: list[_Wish], knobs: KnobReadout, urgency: float) -> list[_Move]:
+        """Move the first lever of each layer that has authority left; where it has none, ask a common one."""
+        moves: list[_Move] = []
+        shared: dict[str, list[_Wish]] = {}
+        for wish in wishes:
+            lever = _first_with_authority(self._levers[wish.layer], knobs)
+            if lever is not None:
+                moves.append(_Move(lever, _amount(lever, urgency * wish.error), f"{wish.reason}: {lever.verb}"))
+                continue
+            common = [_Lever(knob, "global", wish.direction, "") for knob in self._global_knobs[wish.layer]]
+            lever = _first_with_authority(common, knobs)
+            if lever is not None:
+                shared.setdefault(lever.knob, []).append(wish)
+        for knob, asked in shared.items():
+            moves.extend(self._settled(knob, asked, urgency))
         return moves
 
-    def _ask(
-        self,
-        k: int,
-        direction: int,
-        error: float,
-        weight: float,
-        reason: str,
-        knobs: KnobReadout,
-        urgency: float,
-        moves: list[tuple[_Lever, float, str]],
-        demands: dict[str, _Demand],
-    ) -> None:
-        """Move the first lever of the layer that has authority left, or add to the demand on a global one."""
-        lever = _first_with_authority(self._levers[k], knobs)
-        if lever is not None:
-            moves.append((lever, _amount(lever, urgency * error), f"{reason}: {lever.verb}"))
-            return
-        levers = [_Lever(knob, "global", direction, "") for knob in self._global_knobs[k]]
-        shared = _first_with_authority(levers, knobs)
-        if shared is not None:
-            demand = demands.setdefault(shared.knob, _Demand(0.0, [], []))
-            demand.amount += direction * weight * error
-            (demand.reasons_up if direction > 0 else demand.reasons_down).append(reason)
+    def _settled(self, knob: str, wishes: list[_Wish], urgency: float) -> list[_Move]:
+        """Settle what the layers ask of one common lever by their weights."""
+        net = sum(wish.direction * wish.weight * wish.error for wish in wishes)
+        is_up = net > 0.0
+        is_disputed = len({wish.direction for wish in wishes}) > 1
+        if net == 0.0 or (is_disputed and abs(net) < DISPUTED_BAND) or (is_up and self._is_a_bad_layer_exposed()):
+            return []
+        lever = _Lever(knob, "global", 1 if is_up else -1, _GLOBAL_VERBS[knob][0 if is_up else 1])
+        reasons = "; ".join(wish.reason for wish in wishes if wish.direction == lever.direction)
+        return [_Move(lever, _amount(lever, urgency * abs(net)), f"{reasons}: {lever.verb}")]
 
-    def _global_moves(self, demands: dict[str, _Demand], urgency: float) -> list[tuple[_Lever, float, str]]:
-        moves: list[tuple[_Lever, float, str]] = []
-        for knob, demand in demands.items():
-            is_up = demand.amount > 0.0
-            is_disputed = bool(demand.reasons_up and demand.reasons_down)
-            if is_disputed and abs(demand.amount) < DISPUTED_BAND:
-                continue
-            if demand.amount == 0.0 or (is_up and self._is_a_bad_layer_exposed()):
-                continue
-            lever = _Lever(knob, "global", 1 if is_up else -1, _GLOBAL_VERBS[knob][0 if is_up else 1])
-            reasons = demand.reasons_up if is_up else demand.reasons_down
-            moves.append((lever, _amount(lever, urgency * abs(demand.amount)), f"{'; '.join(reasons)}: {lever.verb}"))
+    def _releases(self, knobs: KnobReadout, *, with_common: bool) -> list[_Move]:
+        """Give back what was raised for good layers that have more order than they need."""
+        mean_r = self.window.mean_r
+        have_enough = [k for k in self._good if mean_r[k] > self._enough]
+        moves = [move for k in have_enough for move in _release(self._levers[k], knobs)]
+        if with_common and have_enough and len(have_enough) == len(self._good):
+            moves.extend(_release([_Lever(knob, "global", 1, "") for knob in self._raised_for_good], knobs))
         return moves
 
     def _is_a_bad_layer_exposed(self) -> bool:
@@ -322,22 +334,19 @@ def _has_authority(lever: _Lever, knobs: KnobReadout) -> bool:
     return room > 1e-3 * max(1.0, abs(value))
 
 
-def _release(levers: list[_Lever], knobs: KnobReadout) -> list[tuple[_Lever, float, str]]:
+def _release(levers: list[_Lever], knobs: KnobReadout) -> list[_Move]:
     """Give back a small part of what was raised."""
-    moves: list[tuple[_Lever, float, str]] = []
+    moves: list[_Move] = []
     for lever in levers:
         value, base = knobs.value(lever.knob, lever.scope), knobs.base(lever.knob)
         if value <= base:
             continue
-        amount = max(-0.05, base / value - 1.0) if lever.knob == "K" else max(-0.02, base - value)
-        moves.append((lever, amount, "enough coherence: give back what was raised"))
+        amount = max(-RELEASE_SIZES[lever.knob], base / value - 1.0 if lever.knob == "K" else base - value)
+        moves.append(_Move(lever, amount, "enough coherence: give back what was raised"))
     return moves
 
 
 def _amount(lever: _Lever, error: float) -> float:
-    """Size of a step: a share of the gain for K, an increment for zeta and alpha."""
-    if lever.knob == "K":
-        return lever.direction * float(np.clip(error, 0.05, 0.5))
-    if lever.knob == "alpha":
-        return lever.direction * float(np.clip(error, 0.1, 0.6))
-    return lever.direction * float(np.clip(0.3 * error, 0.02, 0.2))
+    """Size of a step with its sign, see `STEP_SIZES`."""
+    factor, least, greatest = STEP_SIZES[lever.knob]
+    return lever.direction * float(np.clip(factor * error, least, greatest))
