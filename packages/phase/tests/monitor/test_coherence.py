@@ -61,3 +61,8 @@ def test_a_reading_stays_as_it_was_read():
     before = window.mean_r
     window.update(np.array([0.0]))
     assert (before[0], window.mean_r[0]) == (1.0, 0.5)
+
+
+def test_a_difference_of_rounding_is_no_beat():
+    assert longest_beat_s([0.1 + 0.2, 0.3, 1.3]) == pytest.approx(2 * np.pi)
+    assert longest_beat_s([2.0, 2.0]) == longest_beat_s([0.0]) == longest_beat_s([]) == 0.0

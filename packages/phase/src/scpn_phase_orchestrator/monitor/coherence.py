@@ -47,14 +47,16 @@ def longest_beat_s(omegas: Sequence[float]) -> float:
         omegas: natural frequencies in rad/s.
 
     Returns:
-        ``2 pi`` over the smallest difference that is not 0; 0 where all are equal.
+        ``2 pi`` over the smallest difference, those of rounding (1e-12 of the largest frequency) aside; 0 where all
+        are equal.
 
     Examples:
         >>> round(longest_beat_s([3.0, 1.0, 2.5]), 2)
         12.57
     """
-    gaps = np.diff(np.sort(np.asarray(omegas, dtype=np.float64)))
-    gaps = gaps[gaps > 0.0]
+    frequencies = np.sort(np.asarray(omegas, dtype=np.float64))
+    gaps = np.diff(frequencies)
+    gaps = gaps[gaps > 1e-12 * np.abs(frequencies).max(initial=0.0)]
     return 2.0 * np.pi / float(gaps.min()) if gaps.size else 0.0
 
 
