@@ -384,3 +384,19 @@ def test_a_key_without_a_place_for_the_statement_is_wrong_usage(files: dict[str,
     result = spo("federated-transport-preflight", files["updates"], files["transport"], "--attestation", "x")
     assert result.exit_code == 2
     assert "belong together" in result.stderr
+
+
+def test_no_output_replaces_an_input_or_a_key(files: dict[str, str], tmp_path: Path) -> None:
+    write_key_pair(tmp_path / "me.key")
+    key = (tmp_path / "me.key").read_bytes()
+    result = spo(
+        "federated-transport-preflight", files["updates"], files["transport"],
+        "--sign-key", str(tmp_path / "me.key"), "--attestation", str(tmp_path / "me.key"),
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "me.key is read by this command" in result.stderr
+    assert (tmp_path / "me.key").read_bytes() == key
+    for command, name in (("evolutionary-petri-mutation", "net"), ("meta-transfer-manifest", "history")):
+        before = Path(files[name]).read_bytes()
+        assert spo(command, files[name], "-o", files[name]).exit_code == 1
+        assert Path(files[name]).read_bytes() == before

@@ -1,6 +1,7 @@
 """spo extract, fit, auto-bind and auto-coupling-estimation through their public door."""
 
 import json
+import os
 import re
 
 import numpy as np
@@ -251,3 +252,42 @@ def test_auto_coupling_refuses_wrong_files(tmp_path):
     refused(spo("auto-coupling-estimation", tmp_path / "one.npy"), "n_oscillators >= 2")
     (tmp_path / "bad.npy").write_bytes(b"\x93NUMPY garbage")
     refused(spo("auto-coupling-estimation", tmp_path / "bad.npy"), "no readable NPY file")
+
+
+def test_extract_never_writes_over_its_input(signals, tmp_path):
+    before = signals.read_bytes()
+    refused(spo("extract", signals, "--out", signals), "is read by this command")
+    link = tmp_path / "link.csv"
+    link.hardlink_to(signals)
+    refused(spo("extract", signals, "--out", link), "is read by this command")
+    assert signals.read_bytes() == before
+
+
+def test_an_output_that_cannot_be_written_is_named(signals, tmp_path):
+    for option, name in (("--out", "x.csv"), ("--plot", "x.png")):
+        result = refused(
+            spo("extract", signals, option, tmp_path / "none" / name), f"cannot write .*none/{name}: No such"
+        )
+        assert ".tmp" not in result.stderr
+
+
+def test_extract_and_bind_wait_for_no_pipe(tmp_path):
+    for name in ("f.csv", "f.wav", "f.parquet"):
+        os.mkfifo(tmp_path / name)
+        refused(spo("extract", tmp_path / name), "not a regular file|no readable")
+    os.mkfifo(tmp_path / "f.json")
+    refused(spo("auto-bind", "graph-json", tmp_path / "f.json", "--project-name", "x"), "not a regular file")
+    os.mkfifo(tmp_path / "f.npy")
+    refused(spo("auto-coupling-estimation", tmp_path / "f.npy"), "not a regular file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sample-rate", "1e-320"], "sample_rate must lie between"),
+        (["--sample-rate", "1e308"], "sample_rate must lie between"),
+        (["--band", "1e-9:2"], "starts too close to zero to be filtered"),
+    ],
+)
+def test_rates_and_bands_beyond_arithmetic_are_refused(signals, arguments, message):
+    refused(spo("extract", signals, *arguments), message)

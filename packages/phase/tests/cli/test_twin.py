@@ -170,3 +170,10 @@ def test_limits_out_of_order_are_refused(good: Path) -> None:
     result = _spo(good, good, "--critical-confidence", 0.9)
     assert result.exit_code == 1
     assert "critical_confidence and warning_confidence must be ordered" in result.stderr
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scpn_phase_orchestrator.runtime.cli._twin.MAX_BYTES", 5000)
+    result = CliRunner().invoke(main, ["twin-confidence", "--calibration", str(good), "--observations", str(good)])
+    assert result.exit_code == 1
+    assert f"{good}:1: malformed JSON" in result.output

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scpn_phase_orchestrator.exceptions import ValidationError
 from scpn_phase_orchestrator.meta import (
     CrossDomainMetaTransfer,
     MetaPackageManifest,
@@ -175,3 +176,11 @@ def test_votes_keep_their_digits_however_small_or_large_their_weights_are(size: 
     faint = MetaPolicyRecord("c", {"R": 1e-300, "x": 1.0}, {"zeta": 2.5}, -1.0)
     proposal = CrossDomainMetaTransfer().fit([*records, faint]).propose({"R": 1.0})
     assert proposal.knobs == {"K": 1.5, "zeta": 2.5}
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scpn_phase_orchestrator.meta.records.MAX_BYTES", 10)
+    with pytest.raises(ValidationError, match="x:1: "):
+        read_audit_history(write(tmp_path / "x", '{"domain": "grid", "features": {}}'))

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from ripieno.canonical import strict_loads
+from ripieno.canonical import MAX_BYTES, strict_loads
 from ripieno.errors import InputError
-from ripieno.files import sha256_file
+from ripieno.files import open_regular, sha256_file
 from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.autotune.proposal import Proposal, ProposedLayer, grouped_by_frequency, propose
 from scpn_phase_orchestrator.autotune.sindy import discover_phase_equations
@@ -246,7 +246,8 @@ def _components(matrix: np.ndarray[Any, np.dtype[np.float64]]) -> list[list[int]
 
 def _load(path: Path) -> Any:
     try:
-        return strict_loads(path.read_bytes())
+        with open_regular(path) as stream:
+            return strict_loads(stream.read(MAX_BYTES + 1))
     except InputError as error:
         raise BindingError(f"{path.name}: {error}") from error
 

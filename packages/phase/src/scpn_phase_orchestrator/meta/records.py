@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
-from ripieno.canonical import strict_loads
+from ripieno.canonical import MAX_BYTES, strict_loads
 from ripieno.errors import InputError
 from scpn_phase_orchestrator.exceptions import ValidationError
 
@@ -103,7 +103,7 @@ def read_audit_history(path: Path) -> list[MetaPolicyRecord]:
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_BYTES + 1), b""), start=1):
             if not line.strip():
                 continue
             try:

@@ -44,8 +44,8 @@ def band_pass(signal: FloatArray, sample_rate: float, band: tuple[float, float],
     sample rate.
 
     Raises:
-        ExtractorError: the band reaches the Nyquist frequency, or the signal is not longer than three times the
-            filter (``3 (2 order + 1)`` samples).
+        ExtractorError: the band reaches the Nyquist frequency or starts next to zero, or the signal is not longer than
+            three times the filter (``3 (2 order + 1)`` samples).
     """
     from scipy.signal import butter, sosfiltfilt
 
@@ -60,7 +60,13 @@ def band_pass(signal: FloatArray, sample_rate: float, band: tuple[float, float],
             f"signal must be longer than {padding} samples for a band-pass of order {filter_order}, got {signal.size}"
         )
     sections = butter(filter_order, band, btype="bandpass", fs=sample_rate, output="sos")
-    return np.asarray(sosfiltfilt(sections, signal, padlen=padding), dtype=np.float64)
+    try:
+        return np.asarray(sosfiltfilt(sections, signal, padlen=padding), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        raise ExtractorError(
+            f"band {band[0]:g} to {band[1]:g} Hz starts too close to zero to be filtered at {sample_rate:g} samples "
+            "per s"
+        ) from error
 
 
 def analytic_signal(signal: FloatArray) -> NDArray[np.complex128]:

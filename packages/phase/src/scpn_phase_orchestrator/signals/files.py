@@ -17,7 +17,13 @@ from scpn_phase_orchestrator._arrays import FloatArray, positive_number
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.csv_text import LARGEST, TextTable, number_column, read_csv_text
 from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT, SignalTable
-from scpn_phase_orchestrator.signals.timebase import Stamps, looks_like_time, on_uniform_axis, parse_stamps
+from scpn_phase_orchestrator.signals.timebase import (
+    SHORTEST_PERIOD,
+    Stamps,
+    looks_like_time,
+    on_uniform_axis,
+    parse_stamps,
+)
 
 __all__ = ["read_signals"]
 
@@ -64,6 +70,10 @@ def read_signals(
     path = Path(path)
     if sample_rate is not None:
         sample_rate = positive_number("sample_rate", sample_rate)
+        if not SHORTEST_PERIOD <= sample_rate <= 1.0 / SHORTEST_PERIOD:
+            raise ValueError(
+                f"sample_rate must lie between {SHORTEST_PERIOD:g} and {1.0 / SHORTEST_PERIOD:g}, got {sample_rate:g}"
+            )
     if time_unit is not None and time_unit not in SECONDS_PER_UNIT:
         raise ValueError(f"time_unit must be one of {', '.join(SECONDS_PER_UNIT)}, got {time_unit!r:.40}")
     suffix = path.suffix.lower()
@@ -221,7 +231,8 @@ def _from_wav(path: Path, wanted: Sequence[str], sample_rate: float | None) -> S
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rate, data = wavfile.read(path)
+            with open_regular(path) as stream:
+                rate, data = wavfile.read(stream)
     except FileNotFoundError:
         raise
     except (ValueError, EOFError, OSError, struct.error, TypeError, ZeroDivisionError) as error:

@@ -34,6 +34,7 @@ __all__ = [
     "print_json",
     "read_bytes",
     "read_text",
+    "refuse_input",
     "string_array_field",
     "string_field",
     "text_field",
@@ -216,12 +217,31 @@ def print_json(value: object) -> None:
     click.echo(INDENTED_LINE.dumps(value).decode(), nl=False)
 
 
+def refuse_input(path: Path) -> None:
+    """Refuse to write to a file that the running command reads.
+
+    Raises:
+        ClickException: ``path`` is one of the command's arguments or options that must exist.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not path.exists():
+        return
+    for parameter in context.command.params:
+        if not (isinstance(parameter.type, click.Path) and parameter.type.exists):
+            continue
+        given = context.params.get(parameter.name or "")
+        for source in given if isinstance(given, tuple) else (given,):
+            if isinstance(source, Path) and source.exists() and path.samefile(source):
+                raise click.ClickException(f"{path} is read by this command: give another name for the output")
+
+
 def write_output(path: Path, data: bytes, *, artifact: str) -> None:
-    """Write a file, whole or not at all.
+    """Write a file, whole or not at all, and never over an input of the running command.
 
     Raises:
         ClickException: it cannot be written.
     """
+    refuse_input(path)
     try:
         write_atomic(path, data)
     except OSError as error:

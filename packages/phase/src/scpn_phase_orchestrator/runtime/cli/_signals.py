@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ripieno._printable import printable
+from scpn_phase_orchestrator.runtime.cli._json_input import INPUT_FILE, OUTPUT_FILE, refuse_input, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["auto_bind", "auto_coupling_estimation", "extract", "fit"]
 
-INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 METHODS = ("hilbert", "wavelet", "zero-crossing", "event", "symbolic")
 TIME_UNITS = ("us", "ms", "s", "min", "h", "day", "week", "year")
 SHOWN_EDGES = 15
@@ -89,12 +88,17 @@ def extract(
     wanted = [*columns, *(part.strip() for part in (channels or "").split(",") if part.strip())]
     _refuse_suffix(out, (".csv", ".parquet", ".json"), "--out")
     _refuse_suffix(plot, (".png", ".svg", ".pdf"), "--plot")
+    if out is not None:
+        refuse_input(out)
     table = read_signals(file, columns=wanted, time_column=time_column, sample_rate=sample_rate, time_unit=time_unit)
     series, refused = extract_phase_series(table, method=method, band=band, detrend=detrend)
     if out is not None:
         from scpn_phase_orchestrator.signals.export import write_series
 
-        write_series(series, out)
+        try:
+            write_series(series, out)
+        except OSError as error:
+            raise click.ClickException(f"cannot write phase series {out}: {error.strerror}") from error
     if plot is not None:
         _plot(series, plot)
     if as_json:
@@ -183,10 +187,9 @@ def fit(
         seed=seed,
     )
     if spec_out is not None:
-        from ripieno.files import write_atomic
         from scpn_phase_orchestrator.autotune.fitted import propose_from_fit
 
-        write_atomic(spec_out, propose_from_fit(found, file).to_yaml().encode())
+        write_output(spec_out, propose_from_fit(found, file).to_yaml().encode(), artifact="spec")
     if as_json:
         record = {"fit": found.to_record(), "input": phases.origin, "notes": list(phases.notes), "source": file.name}
         click.echo(json.dumps(record, indent=2, sort_keys=True))
@@ -338,7 +341,6 @@ def _plot(series: Sequence[PhaseSeries], path: Path) -> None:
 
     import matplotlib as mpl
 
-    from ripieno.files import write_atomic
     from scpn_phase_orchestrator.signals.drawing import draw_phase_series
 
     buffer = io.BytesIO()
@@ -346,7 +348,7 @@ def _plot(series: Sequence[PhaseSeries], path: Path) -> None:
         kind = path.suffix.lower().removeprefix(".")
         metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
         draw_phase_series(series).savefig(buffer, format=kind, dpi=150, metadata=metadata)
-    write_atomic(path, buffer.getvalue())
+    write_output(path, buffer.getvalue(), artifact="figure")
 
 
 def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Sequence[Finding]) -> None:

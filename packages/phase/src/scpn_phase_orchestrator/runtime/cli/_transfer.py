@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from ripieno.errors import RipienoError
-from ripieno.files import write_atomic
-from scpn_phase_orchestrator.runtime.cli._json_input import INPUT_FILE, OUTPUT_FILE
+from scpn_phase_orchestrator.runtime.cli._json_input import INPUT_FILE, OUTPUT_FILE, write_output
 
 __all__ = ["meta_transfer_manifest"]
 
@@ -64,7 +63,7 @@ def meta_transfer_manifest(
             transfer = CrossDomainMetaTransfer().fit_audit_history(audit_paths, min_records)
         text = transfer.to_package_manifest(package_name, import_target, console_script).to_json()
         if output is not None:
-            write_atomic(output, text.encode())
+            write_output(output, text.encode(), artifact="package manifest")
     except (OSError, TypeError, ValueError, RipienoError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(text, nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ripieno.canonical import strict_loads
+from ripieno.canonical import MAX_BYTES, strict_loads
 from ripieno.errors import InputError
 from scpn_phase_orchestrator.runtime.cli._json_input import INPUT_FILE
 
@@ -131,7 +131,7 @@ def _divergences(path: Path, n_bins: int) -> Iterator[TwinDivergence]:
     is_empty = True
     try:
         with path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(iter(lambda: stream.readline(MAX_BYTES + 1), b""), start=1):
                 if not line.strip():
                     continue
                 is_empty = False
