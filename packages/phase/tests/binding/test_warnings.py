@@ -52,6 +52,8 @@ def test_the_full_spec_is_only_told_of_parts_without_effect(full_text: str) -> N
             "sample_period_s: 1\ncontrol_period_s: 10",
             "must stay below pi",
         ),
+        ("good_target: 0.9", "good_target: 0.5", "good_target 0.5 is reached by chance: 3 unrelated oscillators"),
+        ("bad_ceiling: 0.4", "bad_ceiling: 0.99", "bad_ceiling 0.99 calls a bad layer apart"),
         ("name: demand", "name: pumps", "layers[1].name 'pumps' is also the name of a layer before it"),
         ("template: open", "template: shut", "template 'shut' is not among coupling.templates"),
         (

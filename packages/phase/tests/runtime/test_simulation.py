@@ -440,7 +440,8 @@ class TestControl:
         assert seeing.outcome.value == "achieved"
 
     def test_notes_name_what_a_run_does_not_use(self, s1: BindingSpec) -> None:
-        assert simulate(s1, steps=1).notes == ()
+        (strategy,) = simulate(s1, steps=1).notes
+        assert "mean_coherence strengthens bad layers too" in strategy
         unused = replace(
             s1,
             coupling=CouplingSpec(0.6, 0.25, {"other": [[0.0] * 5 for _ in range(5)]}),
@@ -454,9 +455,8 @@ class TestControl:
 
     def test_a_time_step_that_may_be_too_long_is_noted(self, s1: BindingSpec) -> None:
         strong = replace(s1, coupling=CouplingSpec(200.0, 0.0))
-        (note,) = simulate(strong, steps=1).notes
-        assert "the time step may be too long" in note
-        assert simulate(strong, steps=1, method="rk45").notes == ()
+        assert any("the time step may be too long" in note for note in simulate(strong, steps=1).notes)
+        assert not any("time step" in note for note in simulate(strong, steps=1, method="rk45").notes)
 
 
 class TestDrives:

@@ -150,6 +150,28 @@ def _objectives(spec: BindingSpec) -> Iterator[_Finding]:
                 "too; use strategy: objectives to judge good and bad layers one by one"
             ),
         )
+    yield from _thresholds(spec)
+
+
+def _thresholds(spec: BindingSpec) -> Iterator[_Finding]:
+    """Targets that chance alone meets, so that a verdict would flatter."""
+    target, ceiling = spec.supervisor.good_target, spec.supervisor.bad_ceiling
+    good = [layer for layer in spec.layers if layer.index in spec.objectives.good_layers and layer.oscillator_ids]
+    for layer in good:
+        chance = 1.0 / math.sqrt(len(layer.oscillator_ids))
+        if len(layer.oscillator_ids) > 1 and target <= chance:
+            yield (
+                "supervisor.good_target",
+                (
+                    f"supervisor.good_target {target:g} is reached by chance: {len(layer.oscillator_ids)} unrelated "
+                    f"oscillators, as in layer '{layer.name}', show R of about {chance:.2f}"
+                ),
+            )
+    if spec.objectives.bad_layers and ceiling > 0.9:
+        yield (
+            "supervisor.bad_ceiling",
+            f"supervisor.bad_ceiling {ceiling:g} calls a bad layer apart that is as good as locked (1)",
+        )
 
 
 def _observed(spec: BindingSpec) -> set[str]:

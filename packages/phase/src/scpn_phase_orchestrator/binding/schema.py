@@ -248,7 +248,7 @@ _AMPLITUDE = Record(
 _INTEGRATION = Record(
     (
         Field("method", Text(choices=types.VALID_INTEGRATION_METHODS), "Integration method.", "euler"),
-        Field("substeps", Integer(1), "Equal substeps per sample period.", 1),
+        Field("substeps", Integer(1), "Equal substeps per sample period, at most 1,000,000.", 1),
     ),
     types.IntegrationSpec,
 )

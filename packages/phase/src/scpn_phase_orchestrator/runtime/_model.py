@@ -209,6 +209,11 @@ def notes_on(
             f"the time step may be too long: frequencies, coupling and drive can turn a phase by {advance:.3g} rad per "
             "internal step, expected less than pi; use more substeps or the method rk45"
         )
+    if spec.supervisor.strategy == "mean_coherence" and spec.objectives.bad_layers:
+        notes.append(
+            "the strategy mean_coherence strengthens bad layers too; 'supervisor: {strategy: objectives}' judges each "
+            "layer by itself"
+        )
     if spec.coupling.templates and spec.coupling.template is None:
         notes.append("coupling.templates are not used: coupling.template names none of them")
     if spec.cross_channel_couplings:

@@ -39,7 +39,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def integration_options(command: Command) -> Command:
     """Add ``--method`` and ``--substeps``."""
     command = click.option(
-        "--substeps", type=click.IntRange(min=1), help="Equal parts of a step. [default: as the spec says]"
+        "--substeps",
+        type=click.IntRange(min=1, max=1_000_000),
+        help="Equal parts of a step. [default: as the spec says]",
     )(command)
     return click.option(
         "--method",
