@@ -253,3 +253,22 @@ def test_wrapped_phase_columns_are_unwrapped():
     assert matrix.origin == "phases"
     assert np.allclose(np.diff(matrix.phases[:, 0]), np.diff(TRUTH))
     assert phase_matrix(wrapped, origin="signals").origin == "signals"
+
+
+@pytest.mark.parametrize("duty", [0.06, 0.1, 0.15, 0.3])
+@pytest.mark.parametrize("frequency", [0.7, 1.2, 2.3])
+def test_short_pulses_have_the_rhythm_of_the_pulses_and_not_of_a_harmonic(duty, frequency):
+    pulses = ((TIME * frequency) % 1.0 < duty) + 0.02 * np.random.default_rng(0).normal(size=TIME.size)
+    assert one(pulses).mean_frequency == pytest.approx(frequency, rel=0.02)
+
+
+def test_a_rhythm_too_slow_for_the_record_is_said():
+    for cycles in (1.2, 1.5, 2.0):
+        assert "too_short" in kinds(one(np.sin(2 * np.pi * cycles * np.arange(3000) / 3000)))
+    assert "too_short" not in kinds(one(np.sin(2 * np.pi * 2.0 * TIME)))
+
+
+def test_a_rhythm_that_leaves_its_band_is_said():
+    assert "out_of_band" in kinds(one(np.sin(2 * np.pi * np.where(TIME < 30, 2.0, 4.0) * TIME)))
+    assert "out_of_band" in kinds(one(np.sin(2 * np.pi * (TIME + 0.05 * TIME**2))))
+    assert "out_of_band" not in kinds(one(np.sin(2 * np.pi * (2.0 * TIME + 0.002 * TIME**2))))

@@ -30,6 +30,8 @@ EDGE_RINGS = 1.5
 """Marked at either end, in inverse bandwidths: from there on the phase of a clean rhythm is good to 0.1 rad."""
 EVENT_SAMPLES_PER_TURN = 20
 """Samples per median interval of the fastest event train, when no rate is given."""
+MUCH_OUTSIDE = 0.1
+"""Share of the good samples outside the band from which that is said."""
 FASTEST_ADVANCE = 0.75 * np.pi
 """A phase that advances by more per sample is close to aliasing."""
 
@@ -140,6 +142,19 @@ def _signal_series(
     if not repaired.rhythm.is_clear:
         text = f"no clear rhythm: the highest peak is {repaired.rhythm.prominence:.1f} times its background"
         findings.append(Finding("unclear_rhythm", text))
+    if repaired.rhythm.slower_than is not None:
+        text = (
+            f"slower rhythms than {repaired.rhythm.slower_than:.4g} per {table.time_unit} are stronger but too slow "
+            "for this record to be found: record longer, or give a band"
+        )
+        findings.append(Finding("too_short", text))
+    if used_band is not None:
+        outside = (
+            (state == SampleState.OK) & (frequency > 0.0) & ((frequency < used_band[0]) | (frequency > used_band[1]))
+        )
+        if outside.sum() > MUCH_OUTSIDE * (state == SampleState.OK).sum():
+            text = "{n} sample(s) where the frequency leaves the band: quality 0 ({where}); wider or drifting rhythm"
+            findings.append(Finding.about("out_of_band", text, true_ranges(outside)))
     backwards = true_ranges((state == SampleState.OK) & (frequency <= 0.0))
     if backwards:
         text = "{n} sample(s) where the phase stands or runs backwards: quality 0 ({where})"

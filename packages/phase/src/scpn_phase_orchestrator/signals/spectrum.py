@@ -15,7 +15,9 @@ CLEAR_PEAK = 15.0
 """Below this ratio of peak to background a rhythm is called unclear, for a spectrum of one window; with w windows the
 limit is ``1 + 14 / √w``."""
 SUBHARMONIC_SHARE = 0.2
-"""A peak near half or a third of the strongest frequency with this share of its power is the fundamental."""
+"""A peak near the strongest frequency over 2 to `MOST_HARMONICS` with this share of its power is the fundamental."""
+MOST_HARMONICS = 8
+"""Highest harmonic that is recognised as one; from the fourth on, all harmonics in between must peak as well."""
 SMALLEST = 16
 """Fewest samples in which a rhythm is looked for."""
 
@@ -28,11 +30,13 @@ class DominantRhythm:
         frequency: per time unit.
         prominence: power of the peak over the median power between a third and three times its frequency.
         n_windows: windows that Welch's method averaged.
+        slower_than: where the search ended when the power rises on towards slower rhythms than that, else None.
     """
 
     frequency: float
     prominence: float
     n_windows: int
+    slower_than: float | None = None
 
     @property
     def is_clear(self) -> bool:
@@ -55,9 +59,9 @@ def dominant_rhythm(signal: FloatArray, sample_rate: float) -> DominantRhythm:
 
     The signal loses its parabola, then Welch's method (Hann windows of a sixteenth of the record but at least 1,024
     samples, half overlapping) gives the power P(f). The peak is the largest √f P(f) with at least three cycles per
-    window: the weight keeps slow drifts from winning. If the spectrum also peaks near a third or half of that frequency
-    (within 8 %, a fifth of the power, a valley of a third of it in between), then that one is the fundamental and the
-    first its harmonic.
+    window: the weight keeps slow drifts from winning. If the spectrum also peaks near an eighth to half of that
+    frequency (within 8 %, a fifth of the power, a valley of a third of it in between), then that one is the fundamental
+    and the first its harmonic; a fourth or higher harmonic, as short pulses have, must be joined by those in between.
 
     Raises:
         ExtractorError: fewer than `SMALLEST` samples, or a constant signal.
@@ -76,21 +80,33 @@ def dominant_rhythm(signal: FloatArray, sample_rate: float) -> DominantRhythm:
         allowed = frequencies > 0.0
     score = np.where(allowed, np.sqrt(frequencies) * power, 0.0)
     peak = int(np.argmax(score))
-    for divisor in (3, 2):
-        target = frequencies[peak] / divisor
-        reach = max(0.08 * target, 1.5 * sample_rate / length)
-        candidates = np.flatnonzero((np.abs(frequencies - target) <= reach) & allowed)
-        if candidates.size == 0:
-            continue
-        low = int(candidates[np.argmax(power[candidates])])
-        valley = float(power[low:peak].min(initial=np.inf))
-        if power[low] >= SUBHARMONIC_SHARE * power[peak] and power[low] >= 3.0 * valley:
-            peak = low
+    resolution = sample_rate / length
+    for divisor in range(MOST_HARMONICS, 1, -1):
+        parts = range(1, divisor) if divisor > 3 else (1,)
+        found = [_peak_near(frequencies[peak] * part / divisor, peak, frequencies, power, resolution) for part in parts]
+        if all(position is not None and allowed[position] for position in found):
+            peak = found[0] or peak
             break
+    limit = float(frequencies[allowed][0])
+    slower = power[(frequencies > 0.0) & (frequencies < limit)]
+    rises = float(frequencies[peak]) <= 1.1 * limit and float(slower.max(initial=0.0)) > float(power[peak])
     near = (frequencies >= frequencies[peak] / 3.0) & (frequencies <= 3.0 * frequencies[peak])
     background = float(np.median(power[near]))
     prominence = float(power[peak]) / background if background > 0.0 else float("inf")
-    return DominantRhythm(float(frequencies[peak]), prominence, max(1, 2 * series.size // length - 1))
+    n_windows = max(1, 2 * series.size // length - 1)
+    return DominantRhythm(float(frequencies[peak]), prominence, n_windows, limit if rises else None)
+
+
+def _peak_near(
+    target: float, strongest: int, frequencies: FloatArray, power: FloatArray, resolution: float
+) -> int | None:
+    """Find the peak near a frequency below the strongest one that is clearly apart from it; None without any."""
+    candidates = np.flatnonzero(np.abs(frequencies - target) <= max(0.08 * target, 1.5 * resolution))
+    if candidates.size == 0:
+        return None
+    low = int(candidates[np.argmax(power[candidates])])
+    valley = float(power[low:strongest].min(initial=np.inf))
+    return low if power[low] >= max(SUBHARMONIC_SHARE * power[strongest], 3.0 * valley) else None
 
 
 def band_around(frequency: float, sample_rate: float) -> tuple[float, float]:
