@@ -139,6 +139,8 @@ def require_torn_frame(data: bytes) -> bool:
         return True
     if len(data) - start >= length:
         return False
+    if length > MAX_ENVELOPE_BYTES:
+        raise IntegrityError(f"envelope of {length} bytes, at most {MAX_ENVELOPE_BYTES} are written")
     fields = data[start:].rstrip(b"\0")
     position, last = 0, 0
     while position < len(fields):

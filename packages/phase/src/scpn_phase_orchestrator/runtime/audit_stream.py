@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -419,7 +420,7 @@ def iter_event_stream(
         poll_interval_s: seconds between two looks at the file.
 
     Raises:
-        ValueError: as `read_event_stream`, or an interval that is not positive.
+        ValueError: as `read_event_stream`, an interval that is not positive, or a file that was cut or replaced.
     """
     if isinstance(poll_interval_s, bool) or not 0 < poll_interval_s < float("inf"):
         raise ValueError(f"poll_interval_s must be positive and finite, got {poll_interval_s!r}")
@@ -468,13 +469,13 @@ def _follow(path: Path, *, from_start: bool, poll_interval_s: float) -> Iterator
         while (start := stream.read(len(MAGIC))) != MAGIC:
             if not MAGIC.startswith(start):
                 raise ValueError(f"{path} is not an SPO audit event stream")
-            _wait(stream, 0, poll_interval_s)
-        number, passed, is_new = 0, b"", from_start
+            _wait(path, stream, 0, b"", poll_interval_s)
+        number, passed, is_new, behind = 0, b"", from_start, MAGIC
         while True:
             position = stream.tell()
             data = read_frame(stream)
             if not require_torn_frame(data):
-                number += 1
+                number, behind = number + 1, data
                 if not is_new:
                     passed = data
                     continue
@@ -486,13 +487,26 @@ def _follow(path: Path, *, from_start: bool, poll_interval_s: float) -> Iterator
             if passed and _event_in(passed, number).event_type == CLOSING_EVENT:
                 return
             passed, is_new = b"", True
-            _wait(stream, position, poll_interval_s)
+            _wait(path, stream, position - len(behind), behind, poll_interval_s)
 
 
-def _wait(stream: BinaryIO, position: int, seconds: float) -> None:
-    """Go back to where half an event began, and give its writer time."""
-    stream.seek(position)
+def _wait(path: Path, stream: BinaryIO, position: int, behind: bytes, seconds: float) -> None:
+    """Give the writer of half an event time, and go back to where it began: behind the bytes at this position.
+
+    Raises:
+        ValueError: the file is no longer the one that is followed, or what was read is not there any more.
+    """
     time.sleep(seconds)
+    try:
+        is_there = os.path.samestat(os.fstat(stream.fileno()), path.lstat())
+    except FileNotFoundError:
+        is_there = False
+    if not is_there:
+        raise ValueError(f"{path} was replaced or removed while it was followed")
+    # Read anew from the file: the buffer of the stream may hold what was there before.
+    if os.pread(stream.fileno(), len(behind), position) != behind:
+        raise ValueError(f"{path} was cut or rewritten while it was followed")
+    stream.seek(position + len(behind))
 
 
 def stream_integrity(path: Path | str) -> tuple[bool, int]:

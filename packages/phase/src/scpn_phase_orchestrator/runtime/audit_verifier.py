@@ -12,7 +12,7 @@ from ripieno.files import open_regular
 from ripieno.verify import Check, VerifyOptions, VerifyReport, VerifyStatus
 from scpn_phase_orchestrator.runtime._audit_check import LogCheck, check_log
 from scpn_phase_orchestrator.runtime._audit_envelope import MAGIC
-from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, RecordKind, record_kind
+from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, RecordKind, check_record, record_kind
 from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
 from scpn_phase_orchestrator.runtime.audit_stream import AuditStreamEvent, EnvelopeFrames
 
@@ -91,7 +91,9 @@ def _report_on_log(path: Path, check: LogCheck, replay: ReplayReport | None) -> 
     problem, status = check.problem, check.status
     if replay is not None and not problem:
         exact = "bit for bit" if replay.is_bit_identical else "within the tolerance of another backend or machine"
-        detail = replay.problem or f"{replay.transitions} transitions confirmed, {exact}"
+        confirmed = f"{replay.transitions} transitions confirmed, {exact}" if replay.transitions else "none to compare"
+        passed = sum(report.overridden + report.unexecuted for report in replay.determinism)
+        detail = replay.problem or (f"{confirmed}; {passed} not compared" if passed else confirmed)
         rows.append(Check("re-execution", ok=replay.ok, detail=detail))
         problem, status = replay.problem, status if replay.ok else VerifyStatus.TAMPERED
     return VerifyReport(str(path), AUDIT_VERIFIER.name, status, check.head, tuple(rows), problem)
@@ -125,6 +127,7 @@ def _check_stream(path: Path) -> LogCheck:
         if not entry.closing:
             n_events += 1
             counts[record_kind(event.payload)] += 1
+            _check_record_of_log(event)
 
     chain: ChainReport | None = None
     status, problem = VerifyStatus.INTERRUPTED, ""
@@ -136,6 +139,26 @@ def _check_stream(path: Path) -> LogCheck:
         status, problem = VerifyStatus.TAMPERED, str(error).replace("line ", "event ", 1)
     torn = 0 if chain is None else chain.torn_bytes
     return LogCheck(status, n_events, counts, head, signatures, bool(keys), torn, problem)
+
+
+def _check_record_of_log(event: AuditStreamEvent) -> None:
+    """Check that the record of a log in an event holds in itself and has the type that the event says.
+
+    Raises:
+        IntegrityError: it is another one.
+    """
+    record = event.payload
+    if "_payload_hash" not in record:
+        return
+    sequence = record.get("_audit_sequence", 1)
+    try:
+        check_record(record, None, sequence - 1 if type(sequence) is int else 0, {})
+    except IntegrityError as error:
+        raise IntegrityError(f"event {event.sequence}: the record of the log in it does not hold: {error}") from error
+    kind = record_kind(record)
+    expected = record["event"] if kind is RecordKind.EVENT else kind.value
+    if kind is not RecordKind.OTHER and event.event_type != expected:
+        raise IntegrityError(f"event {event.sequence} has the type {event.event_type!r}, its record {expected!r:.80}")
 
 
 def _stream_status(event: AuditStreamEvent, n_events: int) -> VerifyStatus:

@@ -211,6 +211,28 @@ def test_a_closing_event_that_counts_other_events_is_refused(tmp_path: Path) -> 
         assert report.first_problem.startswith("event 2: the closing event")
 
 
+@pytest.mark.parametrize(
+    ("event_type", "changes", "problem"),
+    [
+        ("step", {"stability": 0.5}, "event 1: the record of the log in it does not hold"),
+        ("header", {}, "event 1 has the type 'header', its record 'step'"),
+    ],
+)
+def test_an_event_that_is_another_than_its_record_is_refused(
+    event_type: str, changes: dict[str, Any], problem: str, stream: Path, tmp_path: Path
+) -> None:
+    record = records_of(stream.with_name("log"))[1]
+    with EventStreamWriter(tmp_path / "forged") as writer:
+        writer.write({**record, **changes}, event_type=event_type)
+    assert judged(tmp_path / "forged").first_problem.startswith(problem)
+
+
+def test_a_length_that_no_writer_can_have_begun_is_no_interruption(tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    path.write_bytes(MAGIC + b"\xff" * 8 + b"\x3f")
+    assert judged(path).status is VerifyStatus.TAMPERED
+
+
 def test_the_closing_event_names_the_end_of_the_log(stream: Path) -> None:
     message = envelope_class().FromString(frames(stream)[-1][2:])
     head = records_of(stream.with_name("log"))[-1]["_hash"]
@@ -431,6 +453,33 @@ def test_following_begins_with_the_next_event_unless_told_otherwise(tmp_path: Pa
 def test_following_an_ended_stream_ends(stream: Path) -> None:
     assert list(iter_event_stream(stream)) == []
     assert len(list(iter_event_stream(stream, from_start=True))) == 6
+
+
+def _cut(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(len(MAGIC) + 10)
+
+
+def _rewrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(MAGIC + b"\0" * (path.stat().st_size - len(MAGIC)))
+
+
+def _replace(path: Path) -> None:
+    path.with_name("new").write_bytes(path.read_bytes())
+    path.with_name("new").replace(path)
+
+
+@pytest.mark.parametrize("attack", [_cut, _rewrite, _replace, Path.unlink])
+def test_a_stream_that_is_cut_rewritten_or_replaced_is_not_followed_any_more(attack: Any, tmp_path: Path) -> None:
+    path = tmp_path / "stream"
+    with EventStreamWriter(path) as writer:
+        writer.write({"n": 1})
+        followed = iter_event_stream(path, from_start=True, poll_interval_s=0.001)
+        assert next(followed).payload == {"n": 1}
+        attack(path)
+        with pytest.raises(ValueError, match="while it was followed"):
+            next(followed)
 
 
 @pytest.mark.parametrize("interval", [0, -1.0, float("nan"), float("inf"), True])
