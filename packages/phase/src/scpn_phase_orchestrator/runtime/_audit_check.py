@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, cast
 from ripieno._verdict import VerifyStatus
 from ripieno.chain import GENESIS, ChainBroken, ChainReport, Entry, verify_chain
 from ripieno.errors import IntegrityError
-from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, AuditLines, RecordKind, record_kind
+from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, AuditLines, RecordKind, compact_json, record_kind
 from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
 
 __all__ = ["LogCheck", "check_closing", "check_log"]
@@ -63,6 +64,8 @@ def check_log(path: Path | str, visit: Callable[[Entry], None] | None = None) ->
         nonlocal signatures, head
         if record_kind(entry.payload) is RecordKind.STEP:
             _check_step(entry.payload, entry.sequence + 1)
+        elif record_kind(entry.payload) is RecordKind.HEADER:
+            _check_header(entry.payload, entry.sequence + 1)
         head = entry.hash
         signatures += entry.payload["_audit_mode"] == SIGNED
         if not entry.closing:
@@ -91,6 +94,7 @@ def _check_step(record: Mapping[str, Any], line: int) -> None:
     actions, layers = record.get("actions"), record.get("layers")
     is_step = (
         type(record["step"]) is int
+        and _is_number(record["step"])
         and isinstance(record["regime"], str)
         and isinstance(record.get("regime_decided", ""), str)
         and _is_number(record.get("stability"))
@@ -106,6 +110,15 @@ def _check_step(record: Mapping[str, Any], line: int) -> None:
         raise _ContentError(f"line {line}: a step record must have step, regime, stability, layers and actions")
 
 
+def _check_header(record: Mapping[str, Any], line: int) -> None:
+    """Check that the name of the spec in a header is that of the spec in it."""
+    config, reference = record.get("binding_config"), record.get("binding_summary_ref")
+    if config is None and reference is None:
+        return
+    if reference != hashlib.sha256(compact_json(config)).hexdigest():
+        raise _ContentError(f"line {line}: binding_summary_ref is not the hash of binding_config")
+
+
 def _has(value: object, numbers: tuple[str, ...], texts: tuple[str, ...] = ()) -> bool:
     if not isinstance(value, dict):
         return False
@@ -114,7 +127,7 @@ def _has(value: object, numbers: tuple[str, ...], texts: tuple[str, ...] = ()) -
 
 
 def _is_number(value: object) -> bool:
-    return type(value) is float or type(value) is int
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def check_closing(record: Mapping[str, Any], counts: Mapping[RecordKind, int], line: int) -> VerifyStatus:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import is_
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -15,6 +13,14 @@ from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.coupling.knm import CouplingState
 from scpn_phase_orchestrator.coupling.modulation import Modulation
 from scpn_phase_orchestrator.runtime._array_references import REFERENCED_ARRAYS, ReferenceTable, array_reference
+from scpn_phase_orchestrator.runtime._replay_claims import (
+    ActionCheck,
+    Mismatch,
+    check_course,
+    check_header,
+    check_seen_layers,
+    initial_phases,
+)
 from scpn_phase_orchestrator.upde.order_params import (
     LayerIndex,
     compute_order_parameter,
@@ -43,10 +49,6 @@ class StepEngine(Protocol):
     step: Any
 
 
-class Mismatch(Exception):  # noqa: N818 - it names what was found
-    """A recorded step does not lead to what the log says."""
-
-
 @dataclass
 class DeterminismReport:
     """How far executing the recorded steps again agrees with the log.
@@ -54,7 +56,11 @@ class DeterminismReport:
     Attributes:
         transitions: recorded pairs of steps of which the first led to the second.
         overridden: pairs that say nothing, because a hook set the phases in between.
-        outputs: steps whose order parameters per layer were computed again.
+        outputs: steps whose order parameters and mean phases per layer were computed again.
+        unexecuted: steps without inputs, which nothing was compared with.
+        actions_checked: steps whose gains and lags were compared with the recorded actions.
+        knob_resets: how many of these had gains and lags at their base although actions would still hold.
+        first_step: number of the first step that was executed.
         is_bit_identical: whether every number was equal to the last bit.
         is_exact: whether that was required, because backend and machine are those of the run.
         max_phase_deviation: largest difference of a phase, in rad, around the circle.
@@ -66,6 +72,10 @@ class DeterminismReport:
     transitions: int = 0
     overridden: int = 0
     outputs: int = 0
+    unexecuted: int = 0
+    actions_checked: int = 0
+    knob_resets: int = 0
+    first_step: int | None = None
     is_bit_identical: bool = True
     is_exact: bool = False
     max_phase_deviation: float = 0.0
@@ -105,11 +115,14 @@ def recorded_arrays(record: Mapping[str, Any], table: ReferenceTable[FloatArray]
 
 def _numbers(record: Mapping[str, Any], name: str) -> FloatArray:
     try:
-        array = np.array(record[name], dtype=np.float64)
+        values = np.array(record[name])
     except KeyError as error:
         raise ValueError(f"the record has no {name}") from error
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{name} must be numbers, got {record[name]!r:.60}") from error
+    if values.dtype.kind not in "fi":  # text that reads like a number is none, nor is a truth value
+        raise ValueError(f"{name} must be numbers, got {record[name]!r:.60}")
+    array = values.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return array
@@ -125,28 +138,36 @@ class Reexecution:
 
     Args:
         engine: as the header says.
-        layer_sizes: oscillators per layer; without, modulated layers cannot be replayed, nor order parameters compared.
+        header: what the log says about the run. Without ``layer_sizes`` modulated layers cannot be replayed, nor order
+            parameters compared; without ``binding_config`` seed and actions say nothing that could be compared.
         table: arrays of the records before.
         is_exact: require equal bits.
         atol: largest deviation of phases and amplitudes, in place of the tolerances of this module.
+
+    Raises:
+        ValueError: the header contradicts itself.
     """
 
     def __init__(
         self,
         engine: StepEngine,
+        header: Mapping[str, Any],
         *,
-        layer_sizes: list[int] | None = None,
         table: ReferenceTable[FloatArray] | None = None,
         is_exact: bool = False,
         atol: float | None = None,
     ) -> None:
         self._engine = engine
-        self._layers = None if layer_sizes is None else LayerIndex.from_sizes(layer_sizes)
+        check_header(header)
+        self._header = header
+        self._layers = LayerIndex.from_sizes(header["layer_sizes"]) if "layer_sizes" in header else None
         self._layer_of = None if self._layers is None else self._layers.layer_of()
         self._table = ReferenceTable[FloatArray]() if table is None else table
         self._atol = atol
         self._expected: tuple[FloatArray, FloatArray | None] | None = None
-        self._last_step: object = None
+        self._before: Mapping[str, Any] | None = None
+        self._raw_before: list[tuple[float, float]] | None = None
+        self._actions: ActionCheck | None = None
         self._bases: list[FloatArray | None] = []
         self._modulation: Mapping[str, Any] | None = None
         self._effective: tuple[CouplingState, FloatArray | None] | None = None
@@ -161,15 +182,37 @@ class Reexecution:
         """
         phases = _numbers(record, "phases")
         amplitudes = _numbers(record, "amplitudes") if "amplitudes" in record else None
-        if self._expected is not None:
-            if record.get("phases_overridden") is True:
-                self.report.overridden += 1
-            else:
-                self._compare_inputs(record, phases, amplitudes)
-                self.report.transitions += 1
+        if self._expected is None:
+            self._begin(record, phases)
+        elif record.get("phases_overridden") is True:
+            self.report.overridden += 1
+        else:
+            self._compare_inputs(record, phases, amplitudes)
+            self.report.transitions += 1
+        bases = self._bases
         self._expected = self._execute(record, phases, amplitudes)
-        self._last_step = record.get("step")
+        try:
+            check_course(record, self._before)
+            if self._actions is not None:
+                is_base_new = bool(bases) and not all(map(_is_equal, bases[:3], self._bases))
+                self._actions.take(record, is_base_new=is_base_new)
+                self.report.actions_checked += 1
+                self.report.knob_resets = self._actions.resets
+        except Mismatch as error:
+            self._fail(str(error))
+        self._before = record
         self._compare_outputs(record)
+
+    def _begin(self, record: Mapping[str, Any], phases: FloatArray) -> None:
+        """Hold the first step against the seed; only from step 0 on it is known where the knobs are."""
+        self.report.first_step = record["step"]
+        if record["step"] == 0:
+            self._actions = ActionCheck.of_run(self._header)
+        expected = initial_phases(self._header, record)
+        if expected is None:
+            return
+        if expected.shape != phases.shape or not np.abs(expected - phases).max() <= PHASE_TOLERANCE:
+            self._fail(f"step 0 does not begin with the phases of the seed {self._header['seed']}")
 
     def _execute(
         self, record: Mapping[str, Any], phases: FloatArray, amplitudes: FloatArray | None
@@ -197,7 +240,8 @@ class Reexecution:
     ) -> tuple[CouplingState, FloatArray | None]:
         # Compared by identity: an array of the table is never changed, and equal ones are one object.
         bases = [arrays.get(name) for name in ("knm", "alpha", "knm_r", "mu")]
-        is_known = modulation == self._modulation and all(map(is_, bases, self._bases))
+        is_known = modulation == self._modulation and len(bases) == len(self._bases)
+        is_known = is_known and all(one is other for one, other in zip(bases, self._bases, strict=True))
         if self._effective is None or not is_known:
             coupling = CouplingState(arrays["knm"], arrays["alpha"], "default", arrays.get("knm_r"))
             mu = arrays.get("mu")
@@ -215,7 +259,8 @@ class Reexecution:
 
     def _compare_inputs(self, record: Mapping[str, Any], phases: FloatArray, amplitudes: FloatArray | None) -> None:
         before, amplitudes_before = cast("tuple[FloatArray, FloatArray | None]", self._expected)
-        where = f"step {self._last_step!r:.20} does not lead to step {record.get('step')!r:.20}"
+        last = cast("Mapping[str, Any]", self._before)["step"]
+        where = f"step {last!r:.20} does not lead to step {record['step']!r:.20}"
         if before.shape != phases.shape or (amplitudes is None) != (amplitudes_before is None):
             self._fail(f"{where}: it has {phases.shape} phases, expected {before.shape}")
         turn = np.abs(before - phases)
@@ -242,24 +287,45 @@ class Reexecution:
             self._fail(f"{where}: phases or amplitudes differ by {largest:.3g}, R by {r_deviation:.3g}")
 
     def _compare_outputs(self, record: Mapping[str, Any]) -> None:
-        """Compare the order parameters that the record claims with those of the phases after it."""
+        """Compare order parameters and mean phases that the record claims with those of the phases after it."""
         if self._layers is None or self._expected is None:
             return
-        execution = record.get("channel_runtime")
+        step, execution = record["step"], record.get("channel_runtime")
+        seen = [(float(layer["R"]), float(layer["psi"])) for layer in record["layers"]]
+        claimed = seen
         if isinstance(execution, Mapping):
-            claimed = [layer["raw_R"] for layer in execution["layers"]]
-        else:
-            claimed = [layer["R"] for layer in record["layers"]]
-        found = layer_order_parameters(np.ascontiguousarray(self._expected[0]), self._layers)[0]
-        if len(claimed) != len(found):
-            self._fail(f"step {self._last_step!r:.20} has {len(claimed)} layers, the header {len(found)}")
-        deviation = float(np.abs(np.asarray(claimed, dtype=np.float64) - found).max(initial=0.0))
-        self.report.outputs += 1
-        self.report.max_r_deviation = max(self.report.max_r_deviation, deviation)
+            claimed = [(float(layer["raw_R"]), float(layer["raw_psi"])) for layer in execution["layers"]]
+        if not len(claimed) == len(seen) == self._layers.layer_count:
+            self._fail(f"step {step!r:.20} has {len(claimed)} layers, the header {self._layers.layer_count}")
+        found = np.stack(layer_order_parameters(np.ascontiguousarray(self._expected[0]), self._layers), axis=1)
+        stated = np.array(claimed, dtype=np.float64).reshape(found.shape)
+        deviation = float(np.abs(stated[:, 0] - found[:, 0]).max(initial=0.0))
+        # The mean phase of a layer says the less the smaller its R is: compared as arrows, not as angles.
+        turn = float(np.abs(_arrows(stated) - _arrows(found)).max(initial=0.0))
+        is_same = stated.tobytes() == found.tobytes()
+        report = self.report
+        report.outputs += 1
+        report.is_bit_identical = report.is_bit_identical and is_same
+        report.max_r_deviation = max(report.max_r_deviation, deviation)
         allowed = R_TOLERANCE if self._atol is None else max(self._atol, R_TOLERANCE)
-        if not deviation <= allowed or math.isnan(deviation):
-            self._fail(f"step {self._last_step!r:.20} claims order parameters that are off by {deviation:.3g}")
+        if not (is_same if report.is_exact else max(deviation, turn) <= allowed):
+            self._fail(f"step {step!r:.20} claims order parameters that are off by {max(deviation, turn):.3g}")
+        if isinstance(execution, Mapping):
+            try:
+                check_seen_layers(record, claimed, self._raw_before)
+            except Mismatch as error:
+                self._fail(str(error))
+        self._raw_before = claimed
 
     def _fail(self, problem: str) -> None:
         self.report.problem = problem
         raise Mismatch(problem)
+
+
+def _is_equal(one: FloatArray | None, other: FloatArray | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))
+
+
+def _arrows(layers: FloatArray) -> FloatArray:
+    """Give the end of the arrow of each layer, shape ``(L, 2)``, of its R and mean phase."""
+    return np.stack((layers[:, 0] * np.cos(layers[:, 1]), layers[:, 0] * np.sin(layers[:, 1])), axis=1)

@@ -75,8 +75,9 @@ class ReplayReport:
 
     @property
     def is_bit_identical(self) -> bool:
-        """Whether every transition was confirmed to the last bit."""
-        return all(report.is_bit_identical for report in self.determinism)
+        """Whether every number that was compared was equal to the last bit, and there was one."""
+        is_any = any(report.transitions or report.outputs for report in self.determinism)
+        return is_any and all(report.is_bit_identical for report in self.determinism)
 
     def to_record(self) -> dict[str, Any]:
         """Give the report as JSON values."""
@@ -320,6 +321,8 @@ class ReplayEngine:
         problem = check.problem or pass_.problem
         if not problem and reexecute and not check.counts.get(RecordKind.HEADER):
             problem = "no header record in log"
+        if not problem and pass_.reports and all(r.unexecuted and r.first_step is None for r in pass_.reports):
+            problem = "no step record has inputs to execute it with"
         return ReplayReport(
             path=str(self.path),
             check=check,
@@ -353,17 +356,26 @@ class _Pass:
             return
         try:
             if kind is RecordKind.HEADER:
+                _check_continuation(record, len(self.reports))
                 engine = self._replay.build_engine(record)
                 self._execution = _reexecution(engine, record, self._table, self._atol)
                 self.reports.append(self._execution.report)
+            elif kind is RecordKind.STEP and "phases" not in record and self.reports:
+                self.reports[-1].unexecuted += 1
             elif _is_executable(record):
                 if self._execution is None:
                     _no_header()
                 self._execution.take(record)
         except Mismatch as error:
             self.problem = f"line {entry.sequence + 1}: {error}"
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        except (ValueError, KeyError, TypeError, RuntimeError, OverflowError) as error:
             self.problem = f"line {entry.sequence + 1} cannot be executed: {error}"
+
+
+def _check_continuation(header: Mapping[str, Any], headers_before: int) -> None:
+    continuation = header.get("continuation", headers_before)
+    if continuation != headers_before:
+        raise ValueError(f"continuation must be {headers_before}, got {continuation!r:.40}")
 
 
 def _no_header() -> NoReturn:
@@ -395,11 +407,10 @@ def _counted(entries: Iterable[Mapping[str, Any]]) -> dict[RecordKind, int]:
 def _reexecution(
     engine: StepEngine, header: Mapping[str, Any], table: ReferenceTable[FloatArray], atol: float | None
 ) -> Reexecution:
-    sizes = header.get("layer_sizes")
     is_same_backend = header.get("backend") == ACTIVE_BACKEND and header.get("platform") == platform_identity()
     return Reexecution(
         engine,
-        layer_sizes=cast("list[int]", sizes) if isinstance(sizes, list) else None,
+        header,
         table=table,
         is_exact=is_same_backend,
         atol=atol,

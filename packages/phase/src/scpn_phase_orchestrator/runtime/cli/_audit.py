@@ -79,12 +79,30 @@ def _described(record: dict[str, Any]) -> Iterator[str]:
     reports = record["determinism"]
     if not reports or record["problem"]:
         return
-    overridden = sum(report["overridden"] for report in reports)
-    if overridden:
-        yield f"Set by a hook, so not compared: {overridden} transitions"
+    yield from _not_compared(reports)
+    if not any(report["transitions"] or report["outputs"] for report in reports):
+        yield "Agreement: nothing was compared"
+        return
     exact = "bit for bit" if record["bit_identical"] else "not to the last bit"
     phase, r = (max(report[name] for report in reports) for name in ("max_phase_deviation", "max_r_deviation"))
     yield f"Agreement: {exact} (phases within {phase:.3g} rad, R within {r:.3g})"
+
+
+def _not_compared(reports: list[dict[str, Any]]) -> Iterator[str]:
+    overridden, unexecuted, resets = (
+        sum(report[name] for report in reports) for name in ("overridden", "unexecuted", "knob_resets")
+    )
+    if overridden:
+        yield f"Set by a hook, so not compared: {overridden} transitions"
+    if unexecuted:
+        yield f"Without inputs, so not executed: {unexecuted} steps"
+    if resets:
+        yield f"Gains set back, as by a hook, although actions would still hold: {resets} steps"
+    for number, report in enumerate(reports):
+        if report["first_step"]:
+            yield f"Begins with step {report['first_step']}: what led there is not in the log"
+        if number:
+            yield "Begins anew after an interruption: nothing links the steps on both sides"
 
 
 @click.command()
