@@ -110,7 +110,7 @@ class TestRun:
 
     def test_open_loop_method_and_substeps(self, s1_path: Path) -> None:
         opened = spo("run", s1_path, "--open-loop")
-        assert opened.stdout.splitlines()[-1] == "R_good=0.9553  R_bad=0.5557  regime=nominal"
+        assert opened.stdout.splitlines()[-1] == "R_good=0.9553  R_bad=0.5557  regime=unsupervised"
         assert "open loop" in opened.stderr
         fine = json.loads(spo("run", s1_path, "--method", "rk4", "--substeps", 2, "--json").stdout)
         assert fine["r_good"] == pytest.approx(0.99, abs=0.02)
@@ -281,7 +281,7 @@ class TestCompare:
     def test_worse_supervision_ends_with_1_and_says_so(self, s1_path: Path) -> None:
         result = spo("compare", s1_path)
         assert result.exit_code == 1
-        assert result.stdout.splitlines()[-1].startswith("Supervision worsened the verdict on 3 of 3 seeds")
+        assert result.stdout.splitlines()[-1].startswith("Supervision gave a worse outcome on 3 of 3 seeds")
         assert len([line for line in result.stdout.splitlines() if "supervised" in line and "worse" in line]) == 3
 
     def test_better_or_equal_supervision_ends_with_0(self, s1_path: Path, tmp_path: Path) -> None:

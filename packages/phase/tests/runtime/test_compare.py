@@ -36,13 +36,21 @@ def test_blind_supervision_locks_the_bad_layer_and_is_called_worse(s1: BindingSp
     comparison = compare(s1, steps=1000)
     assert comparison.effect is Effect.WORSE
     assert comparison.mean_uplift < 0
-    assert comparison.sentence.startswith("Supervision worsened the verdict on 3 of 3 seeds")
+    assert comparison.sentence.startswith("Supervision gave a worse outcome on 3 of 3 seeds (")
 
 
 def test_supervision_by_objectives_is_called_better(s1: BindingSpec) -> None:
     comparison = compare(aware(s1), steps=1000)
     assert comparison.effect is Effect.BETTER
     assert all(pair.effect is Effect.BETTER for pair in comparison.pairs)
+
+
+def test_a_higher_score_of_the_same_outcome_is_not_called_a_better_outcome(s1: BindingSpec) -> None:
+    comparison = compare(aware(s1), steps=60)
+    gains = [pair.verdicts for pair in comparison.pairs if pair.effect is Effect.BETTER]
+    outcomes = sum(after.outcome.rank > before.outcome.rank for before, after in gains)
+    assert (f"a better outcome on {outcomes} of 3 seeds" in comparison.sentence) == (outcomes > 0)
+    assert ("the same outcome with a higher score" in comparison.sentence) == (len(gains) > outcomes)
 
 
 def test_a_supervisor_without_knobs_is_called_equal(s1: BindingSpec) -> None:

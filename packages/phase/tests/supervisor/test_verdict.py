@@ -46,6 +46,7 @@ def test_only_the_last_quarter_counts(spec):
 
 
 def test_a_short_run_is_judged_over_a_whole_beat_of_the_bad_layer(spec):
+    spec = replace(spec, layers=[replace(spec.layers[0], omegas=[0.0, 5.0, 10.0]), spec.layers[1]])
     time_s = 0.01 * np.arange(200)
     beat = np.column_stack([np.full(200, 0.95), np.abs(np.cos(2.5 * time_s))])  # storms turn at 3 and -2 rad/s
     verdict = judge(spec, beat)
@@ -54,7 +55,7 @@ def test_a_short_run_is_judged_over_a_whole_beat_of_the_bad_layer(spec):
     assert not verdict.is_short
     cut = judge(spec, beat[:100])
     assert cut.is_short
-    assert "less than one beat of a bad layer: run it longer" in cut.sentence
+    assert "less than one beat of a layer: run it longer" in cut.sentence
 
 
 def test_frequencies_that_hardly_differ_make_any_run_short_and_break_none(spec):
@@ -67,6 +68,13 @@ def test_frequencies_that_hardly_differ_make_any_run_short_and_break_none(spec):
 def test_several_locked_layers_are_named_in_the_plural(spec):
     both = replace(spec, objectives=ObjectivePartition([], [layer.index for layer in spec.layers]))
     assert "feeders, storms should stay apart but are locked (1.00)" in judge(both, constant(1.0, 1.0)).sentence
+
+
+def test_a_good_layer_on_its_way_in_a_run_shorter_than_its_beat_is_said_to_be(spec):
+    rising = np.column_stack([np.linspace(0.2, 0.95, 1_000), np.full(1_000, 0.5)])
+    assert judge(spec, rising).is_short  # feeders beat once in 31 s, the run lasts 10
+    assert not judge(spec, constant(0.95, 0.5, steps=1_000)).is_short
+    assert not judge(spec, np.repeat(rising, 4, axis=0)).is_short
 
 
 def test_a_locked_bad_layer_is_never_made_good_by_a_perfect_good_layer(spec):

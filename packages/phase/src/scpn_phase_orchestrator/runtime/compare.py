@@ -94,11 +94,15 @@ class Comparison:
         """The effect in words."""
         count = len(self.pairs)
         seeds = f"{count} seed{'' if count == 1 else 's'}"
-        share = sum(pair.effect is self.effect for pair in self.pairs)
         if self.effect is Effect.EQUAL:
             return f"Supervision changed the verdict on none of {seeds} clearly (mean uplift {self.mean_uplift:+.3f})."
-        word = "improved" if self.effect is Effect.BETTER else "worsened"
-        return f"Supervision {word} the verdict on {share} of {seeds} (mean uplift {self.mean_uplift:+.3f})."
+        concerned = [pair.verdicts for pair in self.pairs if pair.effect is self.effect]
+        outcomes = sum(before.outcome.rank != after.outcome.rank for before, after in concerned)
+        better, higher = ("better", "higher") if self.effect is Effect.BETTER else ("worse", "lower")
+        parts = [f"a {better} outcome on {outcomes} of {seeds}"] if outcomes else []
+        if len(concerned) > outcomes:
+            parts.append(f"the same outcome with a {higher} score on {len(concerned) - outcomes} of {seeds}")
+        return f"Supervision gave {' and '.join(parts)} (mean uplift {self.mean_uplift:+.3f})."
 
     def to_record(self) -> dict[str, Any]:
         """Give the comparison as JSON-safe values."""

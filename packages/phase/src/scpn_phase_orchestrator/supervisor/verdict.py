@@ -18,6 +18,8 @@ __all__ = ["JUDGED_SHARE", "MARGIN", "LayerFinding", "Outcome", "Verdict", "judg
 
 JUDGED_SHARE = 0.25
 """Share of a run, at its end, that the verdict looks at, unless a beat of a bad layer is longer."""
+STEADY_R = 0.1
+"""Range of R over the judged steps up to which a good layer counts as settled."""
 MARGIN = 0.05
 """Difference of two scores of one outcome below which neither run counts as better."""
 
@@ -67,7 +69,8 @@ class Verdict:
         score: weighted mean of the good layers' R and of one minus the bad layers' lock level, 0 to 1.
         layers: the finding for every layer of the objective.
         judged_steps: steps at the end of the run that were looked at.
-        is_short: whether that is less than one beat of a bad layer, in which a free layer can look locked.
+        is_short: whether that is less than one beat of a bad layer, or a good layer is still on its way in a run of less
+            than one of its beats.
     """
 
     outcome: Outcome
@@ -103,7 +106,7 @@ class Verdict:
             Outcome.BAD_APART_ONLY: "Half achieved",
             Outcome.NEITHER: "Not achieved",
         }[self.outcome]
-        short = ", less than one beat of a bad layer: run it longer" if self.is_short else ""
+        short = ", less than one beat of a layer: run it longer" if self.is_short else ""
         return f"{heading}: {'; '.join(part for part in parts if part)} (last {self.judged_steps} steps{short})."
 
     def better_than(self, other: Verdict) -> bool:
@@ -174,7 +177,12 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
             k = position[index]
             holds = mean_r[k] >= spec.supervisor.good_target if is_good else lock[k] <= spec.supervisor.bad_ceiling
             findings.append(LayerFinding(spec.layers[k].name, is_good, float(mean_r[k]), float(lock[k]), bool(holds)))
-    return Verdict(_outcome(findings), _score(spec, findings), tuple(findings), judged, judged < beat_steps)
+    is_short = judged < beat_steps or any(
+        steps < longest_beat_s(layer.omegas or ()) / spec.sample_period_s and np.ptp(tail[:, k]) > STEADY_R
+        for k, layer in enumerate(spec.layers)
+        if layer.index in spec.objectives.good_layers
+    )
+    return Verdict(_outcome(findings), _score(spec, findings), tuple(findings), judged, is_short)
 
 
 def _outcome(findings: Sequence[LayerFinding]) -> Outcome:

@@ -13,7 +13,7 @@ import click
 from ripieno._printable import printable
 from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED
-from scpn_phase_orchestrator.runtime.cli._gate import OpenedSpec, open_spec, refuse
+from scpn_phase_orchestrator.runtime.cli._gate import OpenedSpec, open_rules, open_spec, refuse
 from scpn_phase_orchestrator.runtime.cli._progress import StepProgress
 from scpn_phase_orchestrator.runtime.cli._run_text import chart, final_line, table, what_runs
 from scpn_phase_orchestrator.runtime.cli._startup import quick_start
@@ -75,14 +75,10 @@ def read_rules(opened: OpenedSpec, policy: Path | None, *, no_policy: bool) -> l
     Raises:
         click.UsageError: both options were given.
     """
-    from scpn_phase_orchestrator.runtime.simulation import load_rules_beside
-    from scpn_phase_orchestrator.supervisor.policy_rules import load_policy_rules
-
     if policy is not None and no_policy:
         raise click.UsageError("--policy and --no-policy exclude each other")
-    if no_policy:
-        return []
-    return load_rules_beside(opened.spec, opened.path) if policy is None else load_policy_rules(policy)
+    document = None if no_policy else open_rules(opened.spec, opened.path, policy)
+    return [] if document is None else list(document.rules)
 
 
 @click.command()
@@ -336,7 +332,9 @@ def _print_result(result: SimulationResult, *, as_json: bool, is_quiet: bool) ->
             for line in chart(result.history):
                 click.echo(line)
         click.echo(printable(result.verdict.sentence))
-    click.echo(final_line(result.r_good, result.r_bad, result.final_regime, result.mean_amplitude))
+    # Nobody judges the regime of an open loop: saying the one it began with would read like a finding.
+    regime = result.final_regime if result.policy_enabled else "unsupervised"
+    click.echo(final_line(result.r_good, result.r_bad, regime, result.mean_amplitude))
 
 
 def _print_comparison(comparison: Comparison, *, is_quiet: bool) -> None:
@@ -349,21 +347,26 @@ def _print_comparison(comparison: Comparison, *, is_quiet: bool) -> None:
             rows.append(
                 [
                     f"{pair.seed} {name}",
-                    f"{result.r_good:.4f}",
-                    f"{result.r_bad:.4f}",
+                    _number(verdict.good_r),
+                    _number(verdict.bad_lock),
                     result.final_regime if result is pair.supervised else "-",
                     f"{verdict.score:.3f}",
                     verdict.outcome.value,
                     uplift,
                 ]
             )
-    for line in table(["seed", "R_good", "R_bad", "regime", "score", "verdict", "uplift"], rows):
+    for line in table(["seed", "lowest R", "highest lock", "regime", "score", "verdict", "uplift"], rows):
         click.echo(line)
     if not is_quiet:
         before, after = comparison.pairs[0].verdicts
-        click.echo(printable(f"Open loop:  {before.sentence}"))
-        click.echo(printable(f"Supervised: {after.sentence}"))
+        seed = comparison.pairs[0].seed
+        click.echo(printable(f"Seed {seed}, open loop:  {before.sentence}"))
+        click.echo(printable(f"Seed {seed}, supervised: {after.sentence}"))
     click.echo(comparison.sentence)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _draw(result: SimulationResult, opened: OpenedSpec, plot: Path) -> None:
