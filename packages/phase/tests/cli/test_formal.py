@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -242,3 +243,14 @@ def test_scores_of_the_wrong_kind_are_refused_by_name(text: str, message: str, s
     result = spo("audit-detector", scores)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: {message}")
+
+
+def test_a_dry_run_over_the_log_of_another_spec_says_so(pack: Path, log: Path) -> None:
+    assert spo("policy-dry-run", pack, log).stderr == ""
+    spec = pack / "binding_spec.yaml"
+    first = re.search(r"layers:\s+- \{name: (\w+)", spec.read_text())
+    assert first is not None
+    spec.write_text(re.sub(rf"\b{first[1]}\b", "elsewhere", spec.read_text()))
+    result = spo("policy-dry-run", pack, log)
+    assert result.exit_code == 0
+    assert f"the layers of the log ({first[1]}, " in result.stderr

@@ -400,3 +400,19 @@ def test_no_output_replaces_an_input_or_a_key(files: dict[str, str], tmp_path: P
         before = Path(files[name]).read_bytes()
         assert spo(command, files[name], "-o", files[name]).exit_code == 1
         assert Path(files[name]).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "option"),
+    [
+        ("evolutionary-policy-dsl-search", "policy", "--population"),
+        ("evolutionary-petri-mutation", "net", "--candidates-per-generation"),
+        ("evolutionary-topology-mutation", "topology", "--population"),
+    ],
+)
+def test_more_candidates_than_anybody_reviews_are_wrong_usage(
+    files: dict[str, str], command: str, name: str, option: str
+) -> None:
+    result = spo(command, files[name], "--generations", "1000", option, "1000000")
+    assert result.exit_code == 2
+    assert "1000 generations of 1000000 candidates are more than 100000 candidates" in result.stderr

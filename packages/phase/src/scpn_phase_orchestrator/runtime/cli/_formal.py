@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from ripieno._printable import printable
 from scpn_phase_orchestrator.exceptions import PolicyError, ValidationError
-from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, refuse, spec_argument
+from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, open_rules, refuse, spec_argument
 from scpn_phase_orchestrator.runtime.cli._json_input import (
     INPUT_FILE,
     OUTPUT_FILE,
@@ -21,10 +22,8 @@ from scpn_phase_orchestrator.runtime.cli._json_input import (
 )
 
 if TYPE_CHECKING:
-    from scpn_phase_orchestrator.binding.types import BindingSpec
     from scpn_phase_orchestrator.supervisor.formal_export import CheckerReadiness
     from scpn_phase_orchestrator.supervisor.policy_diagnostics import PolicyDryRunReport
-    from scpn_phase_orchestrator.supervisor.policy_rules import PolicyDocument
 
 __all__ = ["audit_detector", "formal_export", "policy_dry_run"]
 
@@ -35,16 +34,6 @@ _POLICY_OPTION = click.option(
     help="Rule file; by default the one of the spec, or policy.yaml beside it.",
 )
 _SHARE = click.FloatRange(0.0, 1.0, min_open=True, max_open=True)
-
-
-def _rule_document(spec: BindingSpec, spec_path: Path, policy: Path | None) -> PolicyDocument | None:
-    """Read the rule file that was named, that the spec names, or that lies beside it; there may be none."""
-    from scpn_phase_orchestrator.supervisor.policy_rules import load_policy_document
-
-    path = policy or spec.rule_file(spec_path)
-    if policy is None and spec.policy is None and not path.is_file():
-        return None
-    return load_policy_document(path)
 
 
 # --- formal export --------------------------------------------------------------------------------------------
@@ -132,7 +121,7 @@ def formal_export(
     spec = load_valid_spec(binding_spec)
     readiness = checker_readiness(checker_paths) if include_checker_readiness else None
     try:
-        document = _rule_document(spec, binding_spec, policy)
+        document = open_rules(spec, binding_spec, policy)
         if kind == "package":
             package = formal_export_package(
                 spec, document, module_name=module_name, max_tokens=max_tokens, readiness=readiness
@@ -169,6 +158,16 @@ def _dry_run_lines(report: PolicyDryRunReport) -> list[str]:
     return lines
 
 
+def _layer_names(records: Sequence[Mapping[str, Any]]) -> list[str] | None:
+    """Names of the layers by the header of a log; None without any."""
+    config = records[0].get("binding_config") if records else None
+    layers = cast("Mapping[str, Any]", config).get("layers") if isinstance(config, Mapping) else None
+    if not isinstance(layers, list):
+        return None
+    entries = [cast("Mapping[str, Any]", entry) for entry in cast("list[Any]", layers) if isinstance(entry, Mapping)]
+    return [str(entry.get("name")) for entry in entries]
+
+
 @click.command("policy-dry-run")
 @spec_argument
 @click.argument("log", type=INPUT_FILE)
@@ -189,16 +188,23 @@ def policy_dry_run(binding_spec: Path, log: Path, policy: Path | None, json_out:
     from scpn_phase_orchestrator.supervisor.policy_diagnostics import dry_run_policy_rules
 
     spec = load_valid_spec(binding_spec)
-    document = _rule_document(spec, binding_spec, policy)
+    document = open_rules(spec, binding_spec, policy)
     if document is None or not document.rules:
         refuse(f"spec '{spec.name}' has no rules; name a rule file with --policy")
-    records = [record for record in ReplayEngine(log).load() if "layers" in record]
+    loaded = ReplayEngine(log).load()
+    records = [record for record in loaded if "layers" in record]
     if not records:
         refuse(f"no step records in {log}")
     n_layers = {len(record["layers"]) for record in records if isinstance(record["layers"], list)}
     if n_layers != {len(spec.layers)}:
         found = ", ".join(str(count) for count in sorted(n_layers)) or "no"
         refuse(f"the log has {found} layers, spec '{spec.name}' has {len(spec.layers)}: is it a log of this spec?")
+    names = _layer_names(loaded)
+    if names is not None and names != [layer.name for layer in spec.layers]:
+        click.echo(
+            printable(f"Warning: the layers of the log ({', '.join(names)}) are not those of spec '{spec.name}'"),
+            err=True,
+        )
     report = dry_run_policy_rules(
         document.rules,
         records,

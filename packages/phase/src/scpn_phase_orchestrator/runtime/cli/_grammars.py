@@ -31,6 +31,17 @@ _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _NOT_NEGATIVE = click.FloatRange(min=0.0)
 
 
+MOST_CANDIDATES = 100_000
+"""Most candidates of all generations together: nobody reviews more, and a bundle is held in memory."""
+
+
+def _refuse_too_many(generations: int, population: int) -> None:
+    if generations * population > MOST_CANDIDATES:
+        raise click.UsageError(
+            f"{generations} generations of {population} candidates are more than {MOST_CANDIDATES} candidates"
+        )
+
+
 def _scores_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--scores",
@@ -109,6 +120,7 @@ def evolutionary_policy_dsl_search(
     """
     from scpn_phase_orchestrator.supervisor.evolutionary_policy_dsl import run_offline_evolutionary_policy_dsl_search
 
+    _refuse_too_many(generations, population)
     text = read_text(policy_dsl_file, artifact="policy DSL")
     with failing_as("evolutionary policy-DSL search"):
         report = run_offline_evolutionary_policy_dsl_search(
@@ -152,6 +164,7 @@ def evolutionary_petri_mutation(
         run_offline_evolutionary_petri_mutation_grammar,
     )
 
+    _refuse_too_many(generations, candidates_per_generation)
     net = load_json(net_json, artifact="net")
     if not isinstance(net, dict | list):
         raise click.ClickException("net payload must be a JSON object or array")
@@ -210,6 +223,7 @@ def evolutionary_topology_mutation(
         run_offline_evolutionary_topology_mutation_search,
     )
 
+    _refuse_too_many(generations, population)
     topology = load_json_object(topology_json, artifact="topology")
     nodes, edges = array_of_objects_field(topology, "nodes"), array_of_objects_field(topology, "edges")
     with failing_as("evolutionary topology mutation"):
