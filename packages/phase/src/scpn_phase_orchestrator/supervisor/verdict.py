@@ -69,8 +69,8 @@ class Verdict:
         score: weighted mean of the good layers' R and of one minus the bad layers' lock level, 0 to 1.
         layers: the finding for every layer of the objective.
         judged_steps: steps at the end of the run that were looked at.
-        is_short: whether that is less than one beat of a bad layer, or a good layer is still on its way in a run of less
-            than one of its beats.
+        is_short: whether that is less than one beat of a bad layer, or a good layer is still on its way in a run
+            shorter than its beat.
     """
 
     outcome: Outcome
