@@ -68,6 +68,8 @@ def check_log(path: Path | str, visit: Callable[[Entry], None] | None = None) ->
             _check_header(entry.payload, entry.sequence + 1)
         head = entry.hash
         signatures += entry.payload["_audit_mode"] == SIGNED
+        if signatures not in (0, entry.sequence + 1):  # no writer continues the log of one with a key without it
+            raise _ContentError(f"line {entry.sequence + 1}: signed and unsigned records in one log")
         if not entry.closing:
             counts[record_kind(entry.payload)] += 1
         if visit is not None:

@@ -124,6 +124,8 @@ def _check_stream(path: Path) -> LogCheck:
         event: AuditStreamEvent = entry.payload["event"]
         head = entry.hash
         signatures += event.audit_mode == SIGNED
+        if signatures not in (0, event.sequence):
+            raise IntegrityError(f"event {event.sequence}: signed and unsigned events in one stream")
         if not entry.closing:
             n_events += 1
             counts[record_kind(event.payload)] += 1

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from audit_runs import drive, judged, records_of, replayed
+from audit_runs import drive, judged, rechain, records_of, replayed
 
 from ripieno.verify import VerifyStatus
 from scpn_phase_orchestrator.exceptions import AuditError
@@ -18,6 +18,7 @@ from scpn_phase_orchestrator.runtime.audit_signing import (
     audit_verification_keys,
     key_id_for_secret,
 )
+from scpn_phase_orchestrator.runtime.audit_stream import EnvelopeFrames, EventStreamWriter, read_event_stream
 
 
 def test_key_id_is_the_documented_one() -> None:
@@ -125,3 +126,36 @@ def test_production_needs_a_key(name: str, monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("SPO_AUDIT_KEY", "secret")
     AuditLogger(tmp_path / "log").close()
     assert records_of(tmp_path / "log")[0]["_audit_mode"] == "hmac-signed"
+
+
+def test_signed_and_unsigned_records_in_one_log_are_refused_without_a_key_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPO_AUDIT_KEY", "secret")
+    with AuditLogger(tmp_path / "log") as log:
+        drive(log, 3)
+    monkeypatch.delenv("SPO_AUDIT_KEY")
+    records = records_of(tmp_path / "log")
+    for record in records[3:]:
+        for name in [name for name in record if name.startswith("_")]:
+            del record[name]
+        record["_audit_mode"] = "unsigned-development"
+    (tmp_path / "log").write_bytes(rechain(records))
+    report = judged(tmp_path / "log")
+    assert report.status is VerifyStatus.TAMPERED
+    assert report.first_problem == "line 4: signed and unsigned records in one log"
+
+
+def test_signed_and_unsigned_events_in_one_stream_are_refused_without_a_key_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "stream"
+    with EventStreamWriter(path) as writer:
+        writer.write({"n": 1})
+    monkeypatch.setenv("SPO_AUDIT_KEY", "secret")
+    first = read_event_stream(path)[0]
+    frames = EnvelopeFrames(signer=audit_signer())
+    data, _ = frames.encode({"event_type": "record", "payload_json": b"{}"}, first.event_hash, 1, closing=False)
+    monkeypatch.delenv("SPO_AUDIT_KEY")
+    path.write_bytes(path.read_bytes() + data)
+    assert judged(path).first_problem == "event 2: signed and unsigned events in one stream"
