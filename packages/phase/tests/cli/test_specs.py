@@ -70,6 +70,102 @@ def test_warnings_go_to_stderr_leave_the_spec_valid_and_keep_quiet_on_request(s1
     assert _spo("--quiet", "validate", s1_path).stderr == ""
 
 
+_RULE = """\
+rules:
+  - name: soften
+    regime: [NOMINAL]
+    condition: {metric: %s, op: ">", threshold: 0.5}
+    action: {knob: K, scope: %s, value: -0.2, ttl_s: 5.0}
+"""
+
+
+@pytest.mark.parametrize("name", ["policy.yaml", "mine.yaml"])
+def test_faults_of_the_rule_file_are_errors_with_file_and_line(name: str, s1_path: Path, tmp_path: Path) -> None:
+    named = "" if name == "policy.yaml" else f"policy: {name}\n"
+    spec = _write(tmp_path, s1_path.read_text() + named)
+    if named:
+        missing = _spo("validate", spec)
+        assert missing.exit_code == 1
+        assert f"ERROR: policy names '{name}', but {tmp_path} holds no such file (line" in missing.stderr
+    rules = _write(
+        tmp_path, _RULE.replace("knob: K", "knob: Q").replace("NOMINAL", "NOMINEL") % ("R_good", "global"), name
+    )
+    for command in ("validate", "run", "compare"):
+        result = _spo(command, spec)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        first, second = (line for line in result.stderr.splitlines() if line.startswith("ERROR"))
+        assert first.startswith(f"ERROR: invalid policy rules: {rules}: rules[].regime[] must be one of NOMINAL")
+        assert "did you mean 'NOMINAL'?" in first
+        assert "(line 3)" in first
+        assert "(line 5)" in second
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope", "message"),
+    [
+        ("R_god", "global", "never holds: metric 'R_god' does not exist (did you mean 'R_good'?) (line 4)"),
+        ("R", "global", "never holds: metric 'R' needs a layer (line 4)"),
+        (
+            "R, layer: 7",
+            "global",
+            "never holds: layer 7 of metric 'R' does not exist (declared indices: 0, 1) (line 4)",
+        ),
+        (
+            "R_bad, layer: 1",
+            "global",
+            (
+                "never holds: layer 1 of metric 'R_bad' does not exist: it is the position among the bad layers, "
+                "0 to 0 (line 4)"
+            ),
+        ),
+        (
+            "pac_max",
+            "global",
+            "never holds: metric 'pac_max' is always 0 without a block 'amplitude', never > 0.5 (line 4)",
+        ),
+    ],
+)
+def test_a_rule_that_can_never_act_is_a_warning(
+    metric: str, scope: str, message: str, s1_path: Path, tmp_path: Path
+) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    rules = _write(tmp_path, _RULE % (metric, scope), "policy.yaml")
+    for command in (["validate", spec], ["run", spec, "--steps", 1]):
+        result = _spo(*command)
+        assert result.exit_code == 0
+        warning = next(line for line in result.stderr.splitlines() if "rule 'soften'" in line)
+        assert warning.startswith(f"WARNING: {rules}: ")
+        assert warning.endswith(message)
+    assert "WARNING" not in _spo("--quiet", "validate", spec).stderr
+
+
+@pytest.mark.parametrize("condition", ["R, layer: 1", "R_bad, layer: 0", "R_good", "boundary_violation_count"])
+def test_a_rule_that_can_act_is_no_warning(condition: str, s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    _write(tmp_path, _RULE % (condition, "layer_1"), "policy.yaml")
+    assert "soften" not in _spo("validate", spec).stderr
+
+
+def test_a_rule_that_acts_on_no_layer_is_an_error_as_in_a_run(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    rules = _write(tmp_path, _RULE % ("R_bad", "layer_4"), "policy.yaml")
+    for command in ("validate", "run", "sweep"):
+        options = ["--vary", "coupling.base_strength=0.1,0.2", "--out", tmp_path / "out"] if command == "sweep" else []
+        result = _spo(command, spec, *options)
+        assert result.exit_code == 1
+        assert result.stderr == (
+            f"ERROR: {rules}: rule 'soften' acts on scope 'layer_4', which is no layer "
+            "(declared indices: 0, 1) (line 5)\n"
+        )
+
+
+def test_a_threshold_out_of_reach_is_a_warning(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    _write(tmp_path, (_RULE % ("R_bad", "global")).replace("0.5", "1.5"), "policy.yaml")
+    assert "metric 'R_bad' lies between 0 and 1, never > 1.5" in _spo("validate", spec).stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "lines"),
     [

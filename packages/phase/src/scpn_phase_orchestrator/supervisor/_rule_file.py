@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from scpn_phase_orchestrator.binding._document import DocumentError, Node, Scala
 from scpn_phase_orchestrator.binding._file import document_text
 from scpn_phase_orchestrator.binding.types import SCOPE_PATTERN, VALID_KNOBS, VALID_SEVERITIES
 from scpn_phase_orchestrator.exceptions import PolicyError
-from scpn_phase_orchestrator.supervisor._rule_metrics import METRICS, needs_layer
+from scpn_phase_orchestrator.supervisor._rule_findings import unreadable_metric
 from scpn_phase_orchestrator.supervisor._rule_model import (
     MAX_RULES,
     PolicyAction,
@@ -36,11 +37,30 @@ from scpn_phase_orchestrator.supervisor._rule_model import (
 from scpn_phase_orchestrator.supervisor.petri_net import COMPARISONS
 from scpn_phase_orchestrator.supervisor.regimes import Regime
 
-__all__ = ["load_policy_document", "load_policy_rules", "parse_policy_document"]
+__all__ = ["PolicyFileError", "load_policy_document", "load_policy_rules", "parse_policy_document"]
 
 _LOGGER = logging.getLogger(__name__)
 
 _SHOWN_VIOLATIONS = 10
+
+
+class PolicyFileError(PolicyError):
+    """A rule file with faults.
+
+    Attributes:
+        source: name of the file.
+        faults: one text per fault, with its path and line.
+    """
+
+    def __init__(self, source: str, faults: Sequence[str]) -> None:
+        self.source = source
+        self.faults = tuple(faults)
+        more = len(faults) - _SHOWN_VIOLATIONS
+        shown = "; ".join(faults[:_SHOWN_VIOLATIONS]) + (f"; and {more} more" if more > 0 else "")
+        super().__init__(f"invalid policy rules: {source}: {shown}")
+
+    def __reduce__(self) -> tuple[type[PolicyFileError], tuple[str, tuple[str, ...]]]:
+        return (type(self), (self.source, self.faults))
 
 
 def load_policy_rules(path: str | Path) -> list[PolicyRule]:
@@ -55,7 +75,8 @@ def load_policy_rules(path: str | Path) -> list[PolicyRule]:
 def load_policy_document(path: str | Path) -> PolicyDocument:
     """Read a rule file (``.yaml``, ``.yml`` or ``.json``).
 
-    Conditions that can never hold (an unknown metric, a missing layer) are logged as warnings.
+    Conditions that can never hold (an unknown metric, a missing layer) are logged at level ``info``;
+    `dead_conditions` names them, and those that can never hold beside a certain spec.
 
     Raises:
         PolicyError: the file cannot be read or is not a rule file; the message begins with ``invalid policy rules:``
@@ -89,17 +110,17 @@ def parse_policy_document(text: str, *, source: str = "policy", is_json: bool = 
     report = Report()
     document = _DOCUMENT.read(root, (), report)
     if report.violations:
-        faults = [str(violation) for violation in report.violations]
-        more = len(faults) - _SHOWN_VIOLATIONS
-        shown = "; ".join(faults[:_SHOWN_VIOLATIONS]) + (f"; and {more} more" if more > 0 else "")
-        raise PolicyError(f"invalid policy rules: {source}: {shown}")
-    _warn_of_dead_conditions(document, source)
-    return document
+        raise PolicyFileError(source, [str(violation) for violation in report.violations])
+    for rule in document.rules:
+        for condition in rule.conditions:
+            why = unreadable_metric(condition)
+            if why is not None:
+                _LOGGER.info("%s: a condition of rule '%s' never holds: %s", source, rule.name, why)
+    return replace(document, source=source, lines=dict(report.lines))
 
 
-def _refusal(source: str, error: DocumentError) -> PolicyError:
-    where = f"{source}, line {error.line}" if error.line else source
-    return PolicyError(f"invalid policy rules: {where}: {error}")
+def _refusal(source: str, error: DocumentError) -> PolicyFileError:
+    return PolicyFileError(f"{source}, line {error.line}" if error.line else source, [str(error)])
 
 
 @dataclass(frozen=True)
@@ -227,18 +248,3 @@ _DOCUMENT = Record(
     ),
     _document,
 )
-
-
-def _warn_of_dead_conditions(document: PolicyDocument, source: str) -> None:
-    for rule in document.rules:
-        for condition in rule.conditions:
-            if condition.metric not in METRICS:
-                near = nearest(condition.metric, METRICS)
-                why = "does not exist" + (f" (did you mean '{near}'?)" if near else "")
-            elif needs_layer(condition.metric) and condition.layer is None:
-                why = "needs a layer"
-            else:
-                continue
-            _LOGGER.warning(
-                "%s: a condition of rule '%s' never holds: metric '%s' %s", source, rule.name, condition.metric, why
-            )

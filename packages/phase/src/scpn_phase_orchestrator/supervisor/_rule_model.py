@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from scpn_phase_orchestrator.binding.types import SCOPE_PATTERN, VALID_KNOBS, VALID_SEVERITIES
@@ -131,10 +131,12 @@ class StlMonitor:
 
 @dataclass(frozen=True)
 class PolicyDocument:
-    """A whole rule file."""
+    """A whole rule file; `source` and `lines` say where its parts stood, and are no part of what it says."""
 
     rules: tuple[PolicyRule, ...] = ()
     stl_monitors: tuple[StlMonitor, ...] = ()
+    source: str = field(default="", repr=False, compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict[str, int], repr=False, compare=False)
 
 
 def _require_finite(value: object, name: str, *, minimum: float = -math.inf) -> None:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.exceptions import PolicyError
 from scpn_phase_orchestrator.supervisor._rule_file import (
+    PolicyFileError,
     load_policy_document,
     load_policy_rules,
     parse_policy_document,
 )
+from scpn_phase_orchestrator.supervisor._rule_findings import dead_conditions, unknown_scopes
 from scpn_phase_orchestrator.supervisor._rule_metrics import METRICS, MetricReader, RuleState, metric_reader
 from scpn_phase_orchestrator.supervisor._rule_model import (
     MAX_PARTS,
@@ -38,11 +40,14 @@ __all__ = [
     "PolicyCondition",
     "PolicyDocument",
     "PolicyEngine",
+    "PolicyFileError",
     "PolicyRule",
     "StlMonitor",
+    "dead_conditions",
     "load_policy_document",
     "load_policy_rules",
     "parse_policy_document",
+    "unknown_scopes",
 ]
 
 _CLOCK_ROUNDING = 1e-12

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -17,7 +17,19 @@ from scpn_phase_orchestrator.domainpacks import packs_root, resolve_spec_path
 from scpn_phase_orchestrator.exceptions import BindingError
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
 
-__all__ = ["OpenedSpec", "load_valid_spec", "needs_acknowledgement", "open_spec", "refuse", "spec_argument"]
+if TYPE_CHECKING:
+    from scpn_phase_orchestrator.supervisor.policy_rules import PolicyDocument
+
+__all__ = [
+    "OpenedSpec",
+    "load_valid_spec",
+    "needs_acknowledgement",
+    "open_rules",
+    "open_spec",
+    "refuse",
+    "spec_argument",
+    "warn",
+]
 
 
 def spec_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,6 +102,41 @@ def open_spec(name: str, acknowledged_tier: str | None) -> OpenedSpec:
 def needs_acknowledgement(spec: BindingSpec, path: Path) -> bool:
     """Whether the tier of a spec asks for more than a simulation, and it is no pack of this package."""
     return spec.safety_tier != "research" and not path.resolve().is_relative_to(packs_root().resolve())
+
+
+def open_rules(spec: BindingSpec, spec_path: Path, policy: Path | None = None) -> PolicyDocument | None:
+    """Read the rule file that was named, that the spec names, or that lies beside it; there may be none.
+
+    A fault of it ends the command with 1, one ``ERROR:`` line each. What can never come true in it is a warning.
+    """
+    path = policy or spec.rule_file(spec_path)
+    if policy is None and spec.policy is None and not path.is_file():
+        return None
+    from scpn_phase_orchestrator.supervisor.policy_rules import (
+        PolicyFileError,
+        dead_conditions,
+        load_policy_document,
+        unknown_scopes,
+    )
+
+    try:
+        document = load_policy_document(path)
+    except PolicyFileError as error:
+        refuse(*(f"invalid policy rules: {error.source}: {fault}" for fault in error.faults))
+    unknown = unknown_scopes(document, spec)
+    if unknown:
+        refuse(*unknown)
+    warn(*dead_conditions(document, spec))
+    return document
+
+
+def warn(*messages: str) -> None:
+    """Print what is unwise on stderr, one ``WARNING:`` line each, unless ``--quiet`` was given."""
+    settings: dict[str, Any] = click.get_current_context().find_root().obj or {}
+    if settings.get("quiet"):
+        return
+    for message in messages:
+        click.echo(f"WARNING: {one_line(message)}", err=True)
 
 
 def refuse(*problems: str) -> NoReturn:

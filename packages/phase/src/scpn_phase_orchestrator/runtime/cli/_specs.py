@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ripieno._printable import printable
-from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, refuse, spec_argument
+from scpn_phase_orchestrator.runtime.cli._gate import load_valid_spec, open_rules, refuse, spec_argument, warn
 from scpn_phase_orchestrator.runtime.cli._json_input import emit, output_option, print_json
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ __all__ = ["inspect", "schema", "validate"]
 def validate(binding_spec: Path, security: bool, hard: bool) -> None:
     """Say whether a spec is valid, and what is wrong with it.
 
-    BINDING_SPEC is a file, a folder with a binding_spec.yaml, or the name of a pack. Errors and warnings go to stderr;
-    warnings leave the spec valid.
+    BINDING_SPEC is a file, a folder with a binding_spec.yaml, or the name of a pack. Its rule file is checked too.
+    Errors and warnings go to stderr; warnings leave the spec valid.
 
     \b
     Examples:
       spo validate power_grid
       spo validate my_pack/binding_spec.yaml --hard
     """
-    from scpn_phase_orchestrator.binding.validator import validate_binding_spec_security
+    from scpn_phase_orchestrator.binding.validator import binding_warnings, validate_binding_spec_security
 
     spec = load_valid_spec(binding_spec)
     if security or hard:
@@ -41,7 +41,8 @@ def validate(binding_spec: Path, security: bool, hard: bool) -> None:
             refuse(*findings)
     if hard:
         _scan(binding_spec.parent)
-    _print_warnings(spec)
+    open_rules(spec, binding_spec)
+    warn(*binding_warnings(spec))
     click.echo("Valid")
     if security or hard:
         click.echo("Security checks passed")
@@ -85,17 +86,6 @@ def schema(output: Path | None) -> None:
     from scpn_phase_orchestrator.binding.schema import binding_schema
 
     emit(binding_schema(), output, artifact="schema")
-
-
-def _print_warnings(spec: BindingSpec) -> None:
-    """Say on stderr what is unwise in a spec, one ``WARNING:`` line each, unless ``--quiet`` was given."""
-    from scpn_phase_orchestrator.binding.validator import binding_warnings
-
-    settings: dict[str, Any] = click.get_current_context().find_root().obj or {}
-    if settings.get("quiet"):
-        return
-    for message in binding_warnings(spec):
-        click.echo(printable(f"WARNING: {message}"), err=True)
 
 
 def _scan(folder: Path) -> None:

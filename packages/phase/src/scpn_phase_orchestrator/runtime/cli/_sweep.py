@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from scpn_phase_orchestrator.runtime.cli._app import EXIT_REFUSED, one_line
-from scpn_phase_orchestrator.runtime.cli._gate import open_spec
+from scpn_phase_orchestrator.runtime.cli._gate import open_rules, open_spec
 from scpn_phase_orchestrator.runtime.cli._run import EXIT_INTERRUPTED, integration_options, rule_options, tier_option
 from scpn_phase_orchestrator.runtime.cli._run_text import table
 from scpn_phase_orchestrator.runtime.cli._startup import quick_start
@@ -94,6 +94,8 @@ def sweep(
     except ValueError as error:
         raise click.BadParameter(one_line(str(error)), param_hint="'--vary'") from error
     opened = open_spec(spec, acknowledge_tier)
+    if not (no_policy or open_loop):
+        open_rules(opened.spec, opened.path, policy)
     try:
         result = run_sweep(
             opened.path,
