@@ -5,7 +5,8 @@ The model is ``dθ_i = [ω_i + Σ_j (a_ij sin(θ_j - θ_i) + b_ij cos(θ_j - θ_
 
 Why integrals and not derivatives: differences of neighbouring samples multiply measurement noise by √2 / dt. Here
 both sides are averaged over windows of an eighth of the fastest beat between two oscillators, which keeps 95 % of
-what the sines can tell while that noise falls with the length of the window. Noise inside the dynamics also moves the
+what the sines can tell while that noise falls with the length of the window; shorter ones where oscillators that lock
+and slip move further than that against each other. Noise inside the dynamics also moves the
 sines within a window; the bias this makes is known, ``½ σ² Σ ∂x/∂θ_i``, and taken out with a σ² from the long-run
 variance of the residuals, which measurement noise does not reach.
 
@@ -38,6 +39,11 @@ BoolArray = NDArray[np.bool_]
 
 WINDOWS_PER_BEAT = 8
 """Windows in one beat of the two oscillators that drift apart fastest."""
+WIDEST_SPREAD = 0.8
+"""Root mean square in rad by which a phase difference may move within a window: the bias of noise inside the dynamics
+is known to first order only. An eighth of a beat is 0.79."""
+SPREAD_STARTS = 2000
+"""Windows in which that is measured."""
 WINDOWS_PER_PARAMETER = 5
 """Fewest windows per unknown of one oscillator's equation."""
 FEWEST_BLOCKS = 8
@@ -292,7 +298,21 @@ def _window_samples(data: FloatArray, segments: list[tuple[int, int]], n_samples
     velocity = _velocities(data, segments)
     beat = float(velocity.max() - velocity.min())
     longest = max(1, n_samples // max(10 * n_parameters, 100))
-    return longest if beat == 0.0 else int(np.clip(TWO_PI / beat / WINDOWS_PER_BEAT, 1, longest))
+    window = longest if beat == 0.0 else int(np.clip(TWO_PI / beat / WINDOWS_PER_BEAT, 1, longest))
+    measured = _widest_spread(data, segments, 1)  # what white noise of the measurement adds to every window
+    while window > 1 and _widest_spread(data, segments, window) - measured > WIDEST_SPREAD**2:
+        window = max(1, 4 * window // 5)
+    return window
+
+
+def _widest_spread(data: FloatArray, segments: list[tuple[int, int]], window: int) -> float:
+    """Mean square in rad² of what the most mobile phase difference moves within a window."""
+    starts = np.concatenate([np.arange(first, max(first, after - window)) for first, after in segments])
+    if starts.size == 0:
+        return 0.0
+    starts = starts[:: -(-starts.size // SPREAD_STARTS)]
+    moved = data[starts + window] - data[starts]
+    return max(float(((moved - moved[:, [k]]) ** 2).mean(axis=0).max()) for k in range(data.shape[1]))
 
 
 def _windowed(data: FloatArray, segments: list[tuple[int, int]], window: int, period: float) -> _Windows:

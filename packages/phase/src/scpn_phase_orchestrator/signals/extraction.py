@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +17,8 @@ from scpn_phase_orchestrator.oscillators.symbolic import SymbolicExtractor
 from scpn_phase_orchestrator.oscillators.wavelet import strongest_ridge
 from scpn_phase_orchestrator.oscillators.zero_crossing import schmitt_crossings
 from scpn_phase_orchestrator.signals.phase_series import Finding, PhaseSeries, SampleState
-from scpn_phase_orchestrator.signals.repair import repair
-from scpn_phase_orchestrator.signals.spectrum import band_around, without_trend
+from scpn_phase_orchestrator.signals.repair import Repaired, repair
+from scpn_phase_orchestrator.signals.spectrum import band_around, band_with_sidebands, without_trend
 from scpn_phase_orchestrator.signals.table import SignalTable
 
 __all__ = ["METHODS", "extract_phase_series"]
@@ -32,6 +33,8 @@ EVENT_SAMPLES_PER_TURN = 20
 """Samples per median interval of the fastest event train, when no rate is given."""
 MUCH_OUTSIDE = 0.1
 """Share of the good samples outside the band from which that is said."""
+NARROW_BEATS = 2.0
+"""A given band that keeps fewer beats than this to either side of a rhythm is called narrow."""
 FASTEST_ADVANCE = 0.75 * np.pi
 """A phase that advances by more per sample is close to aliasing."""
 
@@ -54,8 +57,8 @@ def extract_phase_series(
 ) -> tuple[tuple[PhaseSeries, ...], tuple[Finding, ...]]:
     """Give the phase of every channel at every sample.
 
-    ``hilbert``: band-pass (by default around the dominant frequency, `band_around`), then the angle of the analytic
-    signal. ``wavelet``: the angle along the strongest Morlet wavelet in the band. ``zero-crossing``: π per crossing
+    ``hilbert``: band-pass (by default around the dominant frequency, `band_around`, and for several channels wide
+    enough for the sidebands of their beats, `band_with_sidebands`), then the angle of the analytic signal. ``wavelet``: the angle along the strongest Morlet wavelet in the band. ``zero-crossing``: π per crossing
     of the mean, linear in between. ``event``: 2π per event, linear in between; a channel of zeros and ones marks events
     at its ones, any other channel lists event times in time units. ``symbolic``: integers from 0; a full round of the
     states is 2π, steps go the short way. Missing and stuck values are handled as `signals.repair` says.
@@ -90,6 +93,13 @@ def extract_phase_series(
     series: list[PhaseSeries] = []
     refused: list[Finding] = []
     axis = _event_axis(table) if method == "event" else None
+    repaired: dict[str, Repaired] = {}
+    for index, name in enumerate(table.names if method not in ("event", "symbolic") else ()):
+        try:
+            repaired[name] = repair(name, table.values[:, index], table.sample_rate)
+        except ExtractorError as error:
+            refused.append(_refusal(error))
+    peaks = {name: channel.rhythm.frequency for name, channel in repaired.items()}
     for index, name in enumerate(table.names):
         values = table.values[:, index]
         try:
@@ -97,23 +107,64 @@ def extract_phase_series(
                 series.append(_event_series(table, name, values, axis))
             elif method == "symbolic":
                 series.append(_symbolic_series(table, name, values))
-            else:
-                series.append(_signal_series(table, name, values, method, band, detrend=detrend))
+            elif name in repaired:
+                others = [peak for other, peak in peaks.items() if other != name]
+                series.append(_signal_series(table, name, repaired[name], others, method, band, detrend=detrend))
         except ExtractorError as error:
-            kind = "constant" if "is constant" in str(error) else "unusable"
-            refused.append(Finding(kind, str(error)))
+            refused.append(_refusal(error))
     if not series:
         raise ExtractorError(f"{table.source}: no channel has a phase: {'; '.join(f.text for f in refused[:3])}")
     return tuple(series), tuple(refused)
 
 
+def _refusal(error: ExtractorError) -> Finding:
+    return Finding("constant" if "is constant" in str(error) else "unusable", str(error))
+
+
+def _band_for(
+    repaired: Repaired, others: Sequence[float], method: str, sample_rate: float
+) -> tuple[float, float] | None:
+    """Default pass band of a method."""
+    if method == "zero-crossing":
+        return None
+    if method == "wavelet":
+        return band_around(repaired.rhythm.frequency, sample_rate)
+    return band_with_sidebands(repaired.rhythm, others, sample_rate)
+
+
+def _coupling_findings(
+    dominant: float, others: Sequence[float], method: str, band: tuple[float, float] | None, unit: str
+) -> list[Finding]:
+    """Say what makes the phases unfit for `fit_phase_coupling`."""
+    if not others:
+        return []
+    if method == "wavelet":
+        text = "wavelets smooth phases over several turns: couplings fitted to these come out too weak; use hilbert"
+        return [Finding("smoothed", text)]
+    beat = max(abs(other - dominant) for other in others)
+    kept = np.inf if band is None or not band[0] <= dominant <= band[1] else min(dominant - band[0], band[1] - dominant)
+    if kept >= NARROW_BEATS * min(beat, 0.25 * dominant):
+        return []
+    text = (
+        f"the band keeps {kept:.3g} per {unit} beside the peak, the beats have {beat:.3g}: couplings fitted to these "
+        "phases come out too weak; give a wider band"
+    )
+    return [Finding("narrow_band", text)]
+
+
 def _signal_series(
-    table: SignalTable, name: str, values: FloatArray, method: str, band: tuple[float, float] | None, *, detrend: bool
+    table: SignalTable,
+    name: str,
+    repaired: Repaired,
+    others: Sequence[float],
+    method: str,
+    band: tuple[float, float] | None,
+    *,
+    detrend: bool,
 ) -> PhaseSeries:
-    repaired = repair(name, values, table.sample_rate)
     dominant = repaired.rhythm.frequency
-    used_band = band or (None if method == "zero-crossing" else band_around(dominant, table.sample_rate))
-    n_samples = values.size
+    used_band = band or _band_for(repaired, others, method, table.sample_rate)
+    n_samples = repaired.signal.size
     unwrapped, frequency, amplitude = (np.full(n_samples, np.nan) for _ in range(3))
     state = repaired.state.copy()
     findings = list(repaired.findings)
@@ -139,6 +190,7 @@ def _signal_series(
     if edges:
         text = "{n} sample(s) at ends where the filter has not settled: marked ({where})"
         findings.append(Finding.about("edge", text, edges))
+    findings += _coupling_findings(dominant, others, method, used_band, table.time_unit)
     if not repaired.rhythm.is_clear:
         text = f"no clear rhythm: the highest peak is {repaired.rhythm.prominence:.1f} times its background"
         findings.append(Finding("unclear_rhythm", text))

@@ -35,7 +35,8 @@ class Finding:
 
     Attributes:
         kind: ``missing_bridged``, ``missing_cut``, ``stuck_cut``, ``clipped``, ``short_segment_cut``, ``edge``,
-            ``constant``, ``unusable``, ``unclear_rhythm``, ``aliasing`` or ``phase_slips``.
+            ``constant``, ``unusable``, ``unclear_rhythm``, ``too_short``, ``out_of_band``, ``aliasing``,
+            ``phase_slips``, ``smoothed`` or ``narrow_band``.
         text: the sentence for people.
         ranges: half-open ranges of samples ``(first, after_last)`` that it concerns; at most `MAX_RANGES` are kept.
         count: number of ranges.

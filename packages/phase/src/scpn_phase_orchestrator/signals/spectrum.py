@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,14 @@ import numpy as np
 from scpn_phase_orchestrator._arrays import FloatArray
 from scpn_phase_orchestrator.exceptions import ExtractorError
 
-__all__ = ["CLEAR_PEAK", "DominantRhythm", "band_around", "dominant_rhythm", "without_trend"]
+__all__ = [
+    "CLEAR_PEAK",
+    "DominantRhythm",
+    "band_around",
+    "band_with_sidebands",
+    "dominant_rhythm",
+    "without_trend",
+]
 
 CLEAR_PEAK = 15.0
 """Below this ratio of peak to background a rhythm is called unclear, for a spectrum of one window; with w windows the
@@ -18,6 +26,10 @@ SUBHARMONIC_SHARE = 0.2
 """A peak near the strongest frequency over 2 to `MOST_HARMONICS` with this share of its power is the fundamental."""
 MOST_HARMONICS = 8
 """Highest harmonic that is recognised as one; from the fourth on, all harmonics in between must peak as well."""
+OVERTONE_SHARE = 0.01
+"""A peak near twice the frequency with this share of its power is an overtone, which a pass band must leave out."""
+SIDEBANDS = 6.0
+"""Beats to either side of a rhythm that a pass band keeps."""
 SMALLEST = 16
 """Fewest samples in which a rhythm is looked for."""
 
@@ -31,12 +43,14 @@ class DominantRhythm:
         prominence: power of the peak over the median power between a third and three times its frequency.
         n_windows: windows that Welch's method averaged.
         slower_than: where the search ended when the power rises on towards slower rhythms than that, else None.
+        has_overtone: whether the spectrum also peaks near twice the frequency.
     """
 
     frequency: float
     prominence: float
     n_windows: int
     slower_than: float | None = None
+    has_overtone: bool = False
 
     @property
     def is_clear(self) -> bool:
@@ -94,7 +108,24 @@ def dominant_rhythm(signal: FloatArray, sample_rate: float) -> DominantRhythm:
     background = float(np.median(power[near]))
     prominence = float(power[peak]) / background if background > 0.0 else float("inf")
     n_windows = max(1, 2 * series.size // length - 1)
-    return DominantRhythm(float(frequencies[peak]), prominence, n_windows, limit if rises else None)
+    return DominantRhythm(
+        float(frequencies[peak]),
+        prominence,
+        n_windows,
+        limit if rises else None,
+        _has_overtone(peak, frequencies, power, resolution),
+    )
+
+
+def _has_overtone(peak: int, frequencies: FloatArray, power: FloatArray, resolution: float) -> bool:
+    """Whether there is a peak near twice a frequency, well above the power between the two."""
+    double = 2.0 * float(frequencies[peak])
+    near = np.abs(frequencies - double) <= max(0.08 * double, 1.5 * resolution)
+    between = (frequencies > 0.7 * double) & (frequencies < 0.85 * double)
+    if not near.any() or not between.any():
+        return False
+    overtone = float(power[near].max())
+    return overtone >= max(OVERTONE_SHARE * float(power[peak]), 3.0 * float(np.median(power[between])))
 
 
 def _peak_near(
@@ -113,6 +144,31 @@ def band_around(frequency: float, sample_rate: float) -> tuple[float, float]:
     """Give the default pass band: half to one and a half times the dominant frequency, kept below 0.95 Nyquist."""
     high = min(1.5 * frequency, 0.475 * sample_rate)
     return min(0.5 * frequency, 0.5 * high), high
+
+
+def band_with_sidebands(
+    rhythm: DominantRhythm, others: Sequence[float], sample_rate: float
+) -> tuple[float, float]:
+    """Give the pass band for a rhythm that may be coupled to others.
+
+    Coupling modulates a phase at the beat with the other rhythm, which puts sidebands at multiples of the beat frequency
+    beside the peak; cutting them makes couplings look weaker and surer than they are. The band reaches `SIDEBANDS` times
+    the largest beat to either side, but not below a quarter of the frequency (where drifts live), nor above two and a
+    half times it, nor above one and a half times it where the signal has an overtone. It is never narrower than
+    `band_around`.
+
+    Args:
+        rhythm: of the channel.
+        others: dominant frequencies of the other channels; none give `band_around`.
+        sample_rate: samples per time unit.
+    """
+    low, high = band_around(rhythm.frequency, sample_rate)
+    reach = SIDEBANDS * max((abs(other - rhythm.frequency) for other in others), default=0.0)
+    low = min(low, max(0.25 * rhythm.frequency, rhythm.frequency - reach))
+    if not rhythm.has_overtone:
+        top = min(2.5 * rhythm.frequency, rhythm.frequency + reach, 0.475 * sample_rate)
+        high = max(high, top)
+    return low, high
 
 
 def _padded(length: int) -> int:
