@@ -1,5 +1,8 @@
 """Pictures of a run: phases on the circle, order and regimes over time, layers, coupling, knobs.
 
+A good layer is drawn by its order parameter R and a bad one by its lock level over a moving window, because these
+decide the verdict; the momentary R of a bad layer, which swings up to 1 where it is free, is a pale line behind.
+
 Every function draws with the caller's Matplotlib settings; `write_run_figure` and `write_comparison_figure` apply the
 looks of the HTML reports themselves.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 import math
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +44,8 @@ REGIME_COLOURS = ("#1f9270", "#c7a317", "#2f7ec2", "#c9445d")
 GOOD_COLOUR, BAD_COLOUR = PALETTE[0], PALETTE[1]
 MAX_NAMED_LAYERS = 7
 """Layers up to which each has a line of its own colour; beyond it a heat map shows them all."""
+SHARED_COLOUR = "#000000"
+"""Of what concerns all layers, so that no layer has it; pages turn it into their text colour."""
 MAX_CELLS = 240
 """Most columns of a heat map over time."""
 MAX_POINTS = 2_000
@@ -48,15 +53,15 @@ MAX_POINTS = 2_000
 
 
 def order_figure(history: RunHistory) -> Figure:
-    """Draw R of the good and of the bad layers over time, the regime as a strip below."""
+    """Draw R of the good and of the bad layers from moment to moment, the regime as a strip below."""
     figure = _new_figure(7.2, 3.0)
     _draw_order(figure, history)
     return figure
 
 
 def layer_figure(history: RunHistory) -> Figure:
-    """Draw the order parameter of every layer over time: lines for a few layers, a heat map for many."""
-    figure = _new_figure(7.2, 3.0)
+    """Draw R of the good layers and the lock level of the bad ones: lines for a few layers, a heat map for many."""
+    figure = _new_figure(7.2, 3.4)
     _draw_layers(figure.subplots(), history)
     return figure
 
@@ -76,19 +81,21 @@ def coupling_figure(history: RunHistory) -> Figure:
 
 
 def knob_figure(history: RunHistory) -> Figure:
-    """Draw what the supervisor did: gain on the coupling, global and of every layer, and the drive."""
-    figure = _new_figure(7.2, 3.0)
-    _draw_knobs(figure.subplots(), history)
+    """Draw what the supervisor turned, a panel a knob: gain on the coupling, lag, strength of the drive."""
+    figure = _new_figure(7.2, 1.0 + 1.3 * len(_knobs_shown(history)))
+    _draw_knobs(figure, history)
     return figure
 
 
 def overview_figure(history: RunHistory) -> Figure:
-    """Draw one page: order and regimes, layers, phases on the circle, coupling."""
-    figure = _new_figure(11.0, 7.0)
-    panels: Any = figure.subfigures(2, 2, height_ratios=[1.0, 1.15])
-    (left, right), (circle, matrix) = panels
-    _draw_order(left, history)
-    _draw_layers(right.subplots(), history)
+    """Draw one page: order and regimes, layers, knobs, phases on the circle, coupling."""
+    figure = _new_figure(14.0, 8.0)
+    upper, lower = cast("Any", figure.subfigures(2, 1, height_ratios=[1.0, 1.1]))
+    order, layers = upper.subfigures(1, 2)
+    knobs, circle, matrix = lower.subfigures(1, 3, width_ratios=[1.3, 1.15, 1.0])
+    _draw_order(order, history)
+    _draw_layers(layers.subplots(), history)
+    _draw_knobs(knobs, history)
     _draw_circle(circle.subplots(), history)
     _draw_coupling(matrix.subplots(), history)
     return figure
@@ -96,13 +103,15 @@ def overview_figure(history: RunHistory) -> Figure:
 
 def comparison_figure(open_loop: RunHistory, supervised: RunHistory) -> Figure:
     """Draw the layers of one spec from one seed, open loop beside supervised, on common axes."""
-    figure = _new_figure(8.2, 3.8)
+    figure = _new_figure(8.2, 4.3)
     axes = figure.subplots(1, 2, sharey=True)
     for axis, history, title in zip(axes, (open_loop, supervised), ("Open loop", "Supervised"), strict=True):
         _draw_layers(axis, history, with_legend=False)
         axis.set_title(title)
     axes[1].set_ylabel("")
-    if len(supervised.layer_sizes) <= MAX_NAMED_LAYERS:
+    if len(supervised.layer_sizes) > MAX_NAMED_LAYERS:
+        _add_layer_scale(axes[1].collections[0], axes, supervised)
+    else:
         figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -182,6 +191,12 @@ def _label(history: RunHistory, position: int) -> str:
     return f"{name} (bad)" if position in history.bad_positions else name
 
 
+def _measure_label(history: RunHistory, position: int) -> str:
+    """Name of a layer with what is drawn of it."""
+    name = _label(history, position)
+    return f"{name}: lock" if position in history.bad_positions else f"{name}: R"
+
+
 def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
     curve, strip = figure.subplots(2, 1, sharex=True, height_ratios=[9, 1])
     part = _thinned(len(history.time_s))
@@ -189,10 +204,10 @@ def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
     if history.good_positions:
         curve.plot(time_s, history.r_good[part], color=GOOD_COLOUR, label="good layers")
     if history.bad_positions:
-        curve.plot(time_s, history.r_bad[part], color=BAD_COLOUR, label="bad layers")
+        curve.plot(time_s, history.r_bad[part], color=BAD_COLOUR, label="bad layers, momentary", linewidth=0.9)
     curve.set_ylim(-0.02, 1.02)
     curve.set_ylabel("order parameter R")
-    curve.set_title("Order, layers taken together")
+    curve.set_title("R, layers taken together")
     curve.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.1)
     _draw_regimes(strip, history)
 
@@ -200,7 +215,7 @@ def _draw_order(figure: Figure | SubFigure, history: RunHistory) -> None:
 def _draw_regimes(strip: Axes, history: RunHistory) -> None:
     from matplotlib.patches import Patch
 
-    codes = np.asarray(history.regime)
+    codes = np.asarray(history.regime if history.is_supervised else ())
     seen = sorted({int(code) for code in codes})
     if len(codes):
         changes = np.flatnonzero(np.diff(codes)) + 1
@@ -215,6 +230,9 @@ def _draw_regimes(strip: Axes, history: RunHistory) -> None:
             strip.broken_barh(bars, (0.0, 1.0), facecolor=REGIME_COLOURS[code], linewidth=0.0)
     strip.set_yticks([])
     strip.grid(visible=False)
+    if not history.is_supervised:
+        strip.set_xlabel("time in s; the regime was not judged (open loop)")
+        return
     strip.set_xlabel("time in s; strip: regime")
     strip.legend(
         handles=[Patch(color=REGIME_COLOURS[code], label=REGIME_NAMES[code]) for code in seen],
@@ -226,29 +244,72 @@ def _draw_regimes(strip: Axes, history: RunHistory) -> None:
 
 
 def _draw_layers(axis: Axes, history: RunHistory, *, with_legend: bool = True) -> None:
-    part = _thinned(len(history.time_s))
-    time_s, layer_r = history.time_s[part], history.layer_r[part]
-    n_layers = layer_r.shape[1]
-    axis.set_title("Order of each layer")
-    axis.set_xlabel("time in s")
-    if n_layers > MAX_NAMED_LAYERS:
-        cells = _thinned(len(time_s), MAX_CELLS)
-        image = axis.pcolormesh(
-            time_s[cells], np.arange(n_layers), layer_r[cells].T, vmin=0.0, vmax=1.0, cmap="viridis", shading="nearest"
-        )
-        axis.invert_yaxis()
-        axis.set_yticks(range(n_layers), [_label(history, k) for k in range(n_layers)], fontsize=8)
-        axis.grid(visible=False)
+    if history.layer_r.shape[1] > MAX_NAMED_LAYERS:
+        _draw_layer_map(axis, history, with_scale=with_legend)
+    else:
+        _draw_layer_curves(axis, history)
         if with_legend:
-            _add_scale(image, axis, "R")
-        return
-    for k, colour in enumerate(_layer_colours(n_layers)):
-        style = "--" if k in history.bad_positions else "-"
-        axis.plot(time_s, layer_r[:, k], style, color=colour, label=_label(history, k), linewidth=1.3)
+            axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    axis.set_title("Each layer: R if good, lock if bad")
+    axis.set_xlabel("time in s")
+
+
+def _draw_layer_map(axis: Axes, history: RunHistory, *, with_scale: bool) -> None:
+    part = _thinned(len(history.time_s), MAX_CELLS)
+    rows = history.layer_r.copy()
+    bad = list(history.bad_positions)
+    rows[:, bad] = history.moving_lock()[:, bad]
+    n_layers = rows.shape[1]
+    image = axis.pcolormesh(
+        history.time_s[part], np.arange(n_layers), rows[part].T, vmin=0.0, vmax=1.0, cmap="viridis", shading="nearest"
+    )
+    axis.set_ylim(n_layers - 0.5, -0.5)
+    axis.set_yticks(range(n_layers), [_measure_label(history, k) for k in range(n_layers)], fontsize=8)
+    axis.grid(visible=False)
+    if with_scale:
+        _add_layer_scale(image, axis, history)
+
+
+def _add_layer_scale(image: Any, axes: Any, history: RunHistory) -> None:
+    """Put a scale beside maps of layers, with target and ceiling as lines across it."""
+    scale = _add_scale(image, axes, "R, or lock of bad layers")
+    marks = (
+        (history.good_positions, history.good_target, ":", "target"),
+        (history.bad_positions, history.bad_ceiling, "--", "ceiling"),
+    )
+    for positions, value, style, name in marks:
+        if positions:
+            scale.ax.axhline(value, linestyle=style, color="white", linewidth=1.4, label=name)
+            scale.ax.text(-0.25, value, name, fontsize=8, ha="right", va="center")
+
+
+def _draw_layer_curves(axis: Axes, history: RunHistory) -> None:
+    part = _thinned(len(history.time_s))
+    time_s, lock = history.time_s, history.moving_lock()
+    is_pale_named = False
+    for k, colour in enumerate(_layer_colours(history.layer_r.shape[1])):
+        label = _measure_label(history, k)
+        if k not in history.bad_positions:
+            axis.plot(time_s[part], history.layer_r[part, k], color=colour, label=label, linewidth=1.3)
+            continue
+        pale = "_nolegend_" if is_pale_named else "R of a bad layer, momentary"
+        is_pale_named = True
+        axis.plot(time_s[part], history.layer_r[part, k], color=colour, label=pale, linewidth=0.7, alpha=0.45, zorder=1)
+        axis.plot(time_s[part], lock[part, k], color=colour, label=label, linewidth=2.4, zorder=3)
+        axis.plot(time_s[-1:], lock[-1:, k], "o", color=colour, markersize=5, zorder=4, clip_on=False)
+    if history.good_positions:
+        axis.axhline(history.good_target, linestyle=":", color=SHARED_COLOUR, linewidth=1.2, label="target (good R)")
+    if history.bad_positions:
+        axis.axhline(
+            history.bad_ceiling, linestyle="--", color=SHARED_COLOUR, linewidth=1.0, label="ceiling (bad lock)"
+        )
+    if len(time_s):
+        start = time_s[max(0, len(time_s) - history.window_steps)]
+        axis.axvspan(
+            start, time_s[-1], color="#808080", alpha=0.12, linewidth=0.0, zorder=0, label="what the verdict judges"
+        )
     axis.set_ylim(-0.02, 1.02)
-    axis.set_ylabel("order parameter R")
-    if with_legend:
-        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    axis.set_ylabel("R or lock level")
 
 
 def _draw_circle(axis: Axes, history: RunHistory) -> None:
@@ -281,7 +342,7 @@ def _draw_circle(axis: Axes, history: RunHistory) -> None:
     axis.grid(visible=False)
     for side in axis.spines.values():
         side.set_visible(False)
-    axis.set_title("Phases at the end (a ring a layer; line: its order)")
+    axis.set_title("Phases at the end; a line: R of its layer")
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
 
@@ -303,26 +364,47 @@ def _draw_coupling(axis: Axes, history: RunHistory) -> None:
     axis.set_xticks([])
     axis.grid(visible=False)
     axis.set_xlabel("sender")
-    axis.set_title("Coupling at the end, row receives from column")
-    _add_scale(image, axis, "K")
+    axis.set_ylabel("receiver")
+    axis.set_title("Coupling at the end")
+    _add_scale(image, axis, "K", shrink=0.75)
 
 
-def _add_scale(image: Any, axis: Axes, label: str) -> None:
+def _add_scale(image: Any, axes: Any, label: str, *, shrink: float = 1.0) -> Any:
     # As shapes, not as a bitmap: pages may not load images, not even from inside.
-    scale: Any = axis.figure.colorbar(image, ax=axis, label=label)
+    scale: Any = image.figure.colorbar(image, ax=axes, label=label, shrink=shrink)
     scale.solids.set_rasterized(False)
+    return scale
 
 
-def _draw_knobs(axis: Axes, history: RunHistory) -> None:
+def _knobs_shown(history: RunHistory) -> list[str]:
+    """Coupling and drive always, the lag where it was turned."""
+    return ["K", "alpha", "zeta"] if np.any(history.alpha_layers != 0.0) else ["K", "zeta"]
+
+
+def _draw_knobs(figure: Figure | SubFigure, history: RunHistory) -> None:
+    names = _knobs_shown(history)
+    panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     part = _thinned(len(history.time_s))
     time_s = history.time_s[part]
-    axis.plot(time_s, history.k_global[part], color="#6b7f8f", label="K, all layers")
-    n_layers = history.k_layers.shape[1]
-    for k, colour in enumerate(_layer_colours(n_layers)):
-        gain = history.k_layers[part, k]
-        if np.any(gain != 1.0):
-            axis.plot(time_s, gain, color=colour, label=f"K, {_label(history, k)}", linewidth=1.3)
-    axis.plot(time_s, history.zeta[part], ":", color=PALETTE[4], label="drive zeta")
-    axis.set_title("Knobs: gain on the coupling, strength of the drive")
-    axis.set_xlabel("time in s")
-    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    # Of every knob: what its axis says, what layers share, and by how much each layer differs from that.
+    usual_zeta = np.sort(history.zeta_layers, axis=1)[:, (history.zeta_layers.shape[1] - 1) // 2]
+    shared: dict[str, tuple[str, NDArray[np.float64] | None, NDArray[np.float64]]] = {
+        "K": ("gain on K", history.k_global, history.k_layers - 1.0),
+        "alpha": ("lag alpha in rad", None, history.alpha_layers),
+        "zeta": ("drive zeta", usual_zeta, history.zeta_layers - usual_zeta[:, None]),
+    }
+    own = {"K": history.k_layers, "alpha": history.alpha_layers, "zeta": history.zeta_layers}
+    for name, axis in zip(names, panels, strict=True):
+        label, common, excess = shared[name]
+        if common is not None:
+            words = "other layers" if name == "zeta" and np.any(excess) else "all layers"
+            axis.plot(time_s, common[part], ":", color=SHARED_COLOUR, linewidth=1.8, label=f"{name}, {words}")
+        for k, colour in enumerate(_layer_colours(own[name].shape[1])):
+            if np.any(excess[:, k]):
+                axis.plot(
+                    time_s, own[name][part, k], color=colour, label=f"{name}, {_label(history, k)}", linewidth=1.3
+                )
+        axis.set_ylabel(label)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
+    panels[0].set_title("Knobs: what the supervisor turned")
+    panels[-1].set_xlabel("time in s")

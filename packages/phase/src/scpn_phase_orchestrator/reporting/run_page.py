@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["history_figures", "render_comparison_page", "render_run_page", "verdict_table", "write_run_page"]
 
 MAX_ACTIONS = 40
+_MEASURES_IN_WORDS = (
+    "R, drawn for good layers, says how far the phases of a layer agree at one moment; lock, drawn for bad layers, is "
+    "the coherence beyond chance over as long as the verdict looks at, from 0 (free) to 1 (locked)."
+)
+_LAYER_ALT = (
+    "R of every good and lock level of every bad layer over time, with target and ceiling. " + _MEASURES_IN_WORDS
+)
+_ORDER_CAPTION = (
+    "R of all good and of all bad layers from moment to moment; it is 1 when all phases agree. Free oscillators meet "
+    "again and again, so R of a bad layer may touch 1 without being locked: its lock level decides."
+)
 
 
 def render_run_page(result: SimulationResult, spec: BindingSpec) -> str:
@@ -56,8 +67,8 @@ def render_comparison_page(open_loop: SimulationResult, supervised: SimulationRe
     with mpl.rc_context(FIGURE_STYLE):
         side_by_side = Figure(
             figure_to_svg(figures.comparison_figure(before, after)),
-            "The same start, open loop beside supervised.",
-            "Order parameter of every layer over time, once without and once with the supervisor.",
+            f"The same start, open loop beside supervised. {_layer_caption(after)}",
+            f"Open loop and supervised: {_LAYER_ALT}",
         )
     rows = [
         (name, result.r_good, result.r_bad, result.final_regime, result.verdict.sentence if result.verdict else "")
@@ -95,14 +106,14 @@ def history_figures(history: RunHistory) -> list[Figure]:
     pictures = (
         (
             figures.order_figure,
-            "Order of all good and of all bad layers. High is wanted of the good ones, low of the bad ones.",
-            "Order parameter of the good and of the bad layers over time, with the regime below.",
+            _ORDER_CAPTION,
+            "R of the good and of the bad layers together over time, with the regime below.",
         ),
-        (figures.layer_figure, "Order of each layer.", "Order parameter of every layer over time."),
+        (figures.layer_figure, _layer_caption(history), _LAYER_ALT),
         (
             figures.knob_figure,
-            "What was turned: gain 1 is the coupling as the spec declares it.",
-            "Gains on the coupling and strength of the drive over time.",
+            "What was turned: gain 1 is the coupling as the spec declares it; alpha is a lag added to a layer.",
+            "Gains on the coupling, lags of layers and strength of the drive over time.",
         ),
         (
             figures.phase_circle_figure,
@@ -136,6 +147,16 @@ def verdict_table(verdict: Verdict) -> Table:
         headers,
         rows,
         f"The last {verdict.judged_steps} steps. Lock is coherence beyond what unrelated phases show by chance.",
+    )
+
+
+def _layer_caption(history: RunHistory) -> str:
+    """Say what a picture of layers shows and how the verdict reads it."""
+    if len(history.layer_names) > figures.MAX_NAMED_LAYERS:
+        return f"{_MEASURES_IN_WORDS} The scale shows the target of good layers and the ceiling of bad ones."
+    return (
+        f"{_MEASURES_IN_WORDS} The verdict looks at the shaded end: it wants the R of good layers above the dotted "
+        "target on average, and the dot of each bad layer below the dashed ceiling; behind it, pale, its R."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 
 from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding.types import BindingSpec
+from scpn_phase_orchestrator.monitor.coherence import lock_level
 from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK
+from scpn_phase_orchestrator.supervisor.verdict import JUDGED_SHARE, longest_bad_beat_s
 
 __all__ = ["REGIME_CODES", "HistoryRecorder", "RunHistory"]
 
@@ -41,6 +44,12 @@ class RunHistory:
         good_positions: list positions of the good layers.
         bad_positions: list positions of the bad layers.
         actions: every applied action with its step.
+        alpha_layers: lag in rad that actions add to every layer, shape ``(T, L)``.
+        zeta_layers: drive strength of every layer, shape ``(T, L)``.
+        good_target: mean R that a good layer should reach.
+        bad_ceiling: lock level that a bad layer should not exceed.
+        window_steps: steps at the end of the run that the verdict looks at, at least 1.
+        is_supervised: whether somebody decided; otherwise the regime was never judged.
     """
 
     time_s: FloatArray
@@ -58,12 +67,33 @@ class RunHistory:
     good_positions: tuple[int, ...]
     bad_positions: tuple[int, ...]
     actions: tuple[tuple[int, ControlAction], ...]
+    alpha_layers: FloatArray
+    zeta_layers: FloatArray
+    good_target: float
+    bad_ceiling: float
+    window_steps: int
+    is_supervised: bool
+
+    def moving_lock(self) -> FloatArray:
+        """Give the lock level of every layer over the `window_steps` up to each step, shape ``(T, L)``.
+
+        The last row is what the verdict judges bad layers by. Rows before the window is full are NaN: over less
+        than a beat, free oscillators look locked.
+        """
+        lock = np.full(self.layer_r.shape, np.nan)
+        window = self.window_steps
+        if window > len(lock):
+            return lock
+        sizes = np.maximum(np.array(self.layer_sizes, dtype=np.int64), 1)
+        sums = np.concatenate((np.zeros((1, len(sizes))), np.cumsum(self.layer_r**2, axis=0)))
+        lock[window - 1 :] = lock_level((sums[window:] - sums[:-window]) / window, sizes)
+        return lock
 
 
 class HistoryRecorder:
     """Collects a history row by row."""
 
-    def __init__(self, spec: BindingSpec) -> None:
+    def __init__(self, spec: BindingSpec, *, is_supervised: bool = True) -> None:
         """Start without a row."""
         position = {layer.index: k for k, layer in enumerate(spec.layers)}
         self._labels: dict[str, Any] = {
@@ -71,13 +101,21 @@ class HistoryRecorder:
             "layer_sizes": tuple(len(layer.oscillator_ids) for layer in spec.layers),
             "good_positions": tuple(position[i] for i in spec.objectives.good_layers if i in position),
             "bad_positions": tuple(position[i] for i in spec.objectives.bad_layers if i in position),
+            "good_target": spec.supervisor.good_target,
+            "bad_ceiling": spec.supervisor.bad_ceiling,
+            "is_supervised": is_supervised,
         }
+        self._beat_steps = longest_bad_beat_s(spec) / spec.sample_period_s
+        sizes = self._labels["layer_sizes"]
+        self._layer_of = np.repeat(np.arange(len(sizes)), sizes)
         self._dt = spec.sample_period_s
         self._rows = 0
         self._layer_r = np.empty((_FIRST_ROWS, len(spec.layers)))
         self._scalars = np.empty((_FIRST_ROWS, 4))
         self._regime = np.empty(_FIRST_ROWS, dtype=np.int64)
-        self._k_layers = np.empty((_FIRST_ROWS, len(spec.layers)))
+        self._k_layers, self._alpha_layers, self._zeta_layers = (
+            np.empty((_FIRST_ROWS, len(spec.layers))) for _ in range(3)
+        )
         self._actions: list[tuple[int, ControlAction]] = []
 
     def add(
@@ -90,9 +128,10 @@ class HistoryRecorder:
         zeta: float | FloatArray,
         k_global: float,
         k_layers: tuple[float, ...],
+        alpha_layers: tuple[float, ...],
         actions: tuple[ControlAction, ...],
     ) -> None:
-        """Take one step; an empty ``k_layers`` stands for 1 everywhere."""
+        """Take one step; an empty ``k_layers`` stands for 1 everywhere, empty ``alpha_layers`` for 0."""
         row = self._rows
         if row == len(self._regime):
             self._make_room()
@@ -101,13 +140,21 @@ class HistoryRecorder:
         self._scalars[row] = (r_good, r_bad, mean_zeta, k_global)
         self._regime[row] = REGIME_CODES[regime]
         self._k_layers[row] = k_layers or 1.0
+        self._alpha_layers[row] = alpha_layers or 0.0
+        self._zeta_layers[row] = self._layer_means(zeta) if isinstance(zeta, np.ndarray) else zeta
         self._actions.extend((row, action) for action in actions)
         self._rows += 1
 
+    def _layer_means(self, values: FloatArray) -> FloatArray:
+        """Average one value an oscillator over each layer; 0 for a layer without oscillators."""
+        sizes = np.array(self._labels["layer_sizes"])
+        return np.bincount(self._layer_of, weights=values, minlength=len(sizes)) / np.maximum(sizes, 1)
+
     def _make_room(self) -> None:
         """Double the capacity."""
-        self._layer_r, self._scalars, self._k_layers = (
-            np.concatenate((table, np.empty_like(table))) for table in (self._layer_r, self._scalars, self._k_layers)
+        self._layer_r, self._scalars, self._k_layers, self._alpha_layers, self._zeta_layers = (
+            np.concatenate((table, np.empty_like(table)))
+            for table in (self._layer_r, self._scalars, self._k_layers, self._alpha_layers, self._zeta_layers)
         )
         self._regime = np.concatenate((self._regime, np.empty_like(self._regime)))
 
@@ -127,5 +174,8 @@ class HistoryRecorder:
             final_phases=final_phases,
             final_knm=final_knm,
             actions=tuple(self._actions),
+            alpha_layers=self._alpha_layers[rows].copy(),
+            zeta_layers=self._zeta_layers[rows].copy(),
+            window_steps=max(1, round(self._rows * JUDGED_SHARE), math.ceil(min(self._rows, self._beat_steps))),
             **self._labels,
         )

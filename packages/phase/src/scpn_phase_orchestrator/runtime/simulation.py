@@ -225,7 +225,7 @@ class _Run:
 
     def __init__(self, core: StepCore) -> None:
         self._core = core
-        self._recorder = HistoryRecorder(core.spec)
+        self._recorder = HistoryRecorder(core.spec, is_supervised=core.policy_enabled)
         self._violations = 0
         self._actions = 0
         self.decisions: list[tuple[int, ConformalDecision]] = []
@@ -243,6 +243,7 @@ class _Run:
             zeta=outcome.zeta,
             k_global=outcome.modulation.global_gain,
             k_layers=outcome.modulation.layer_gains,
+            alpha_layers=outcome.modulation.layer_lags,
             actions=outcome.actions,
         )
 
