@@ -12,7 +12,14 @@ from typing import Any, cast
 from ripieno._verdict import VerifyStatus
 from ripieno.chain import GENESIS, ChainBroken, ChainReport, Entry, verify_chain
 from ripieno.errors import IntegrityError
-from scpn_phase_orchestrator.runtime._audit_lines import SIGNED, AuditLines, RecordKind, compact_json, record_kind
+from scpn_phase_orchestrator.runtime._audit_lines import (
+    MAX_ORDER_PARAMETER,
+    SIGNED,
+    AuditLines,
+    RecordKind,
+    compact_json,
+    record_kind,
+)
 from scpn_phase_orchestrator.runtime.audit_signing import audit_verification_keys
 
 __all__ = ["LogCheck", "check_closing", "check_log"]
@@ -110,6 +117,9 @@ def _check_step(record: Mapping[str, Any], line: int) -> None:
     )
     if not is_step:
         raise _ContentError(f"line {line}: a step record must have step, regime, stability, layers and actions")
+    for layer in cast("list[dict[str, float]]", layers):
+        if not 0.0 <= layer["R"] <= MAX_ORDER_PARAMETER:
+            raise _ContentError(f"line {line}: R of a layer must be between 0 and 1, got {layer['R']:.6g}")
 
 
 def _check_header(record: Mapping[str, Any], line: int) -> None:

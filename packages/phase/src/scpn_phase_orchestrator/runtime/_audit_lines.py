@@ -34,6 +34,7 @@ from scpn_phase_orchestrator.runtime.audit_signing import (
 )
 
 __all__ = [
+    "MAX_ORDER_PARAMETER",
     "MAX_RECORD_BYTES",
     "SIGNED",
     "UNSIGNED",
@@ -55,6 +56,8 @@ STREAM_ID = "spo-audit-jsonl"
 MAX_RECORD_BYTES = 64 * 2**20
 """Longest line: a dense matrix of about 1,800 oscillators."""
 MAX_NAME_CHARACTERS = 128
+MAX_ORDER_PARAMETER = 1.0 + 1e-9
+"""Largest R of a layer: a mean of cosines can be a little above 1."""
 
 _HASHES = ("_hash", "_signature", "_payload_hash", "_previous_hash")
 _UNSIGNED_KEYS = {"_audit_mode", "_hash", "_payload_hash", "_previous_hash"}

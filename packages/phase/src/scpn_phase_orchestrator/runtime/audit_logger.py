@@ -32,6 +32,7 @@ from ripieno.errors import RipienoError, StorageError
 from scpn_phase_orchestrator.exceptions import AuditError
 from scpn_phase_orchestrator.runtime._array_references import REFERENCED_ARRAYS, ReferenceTable, array_reference
 from scpn_phase_orchestrator.runtime._audit_lines import (
+    MAX_ORDER_PARAMETER,
     SIGNED,
     AuditLines,
     Encoded,
@@ -524,6 +525,9 @@ def _action_record(action: ControlAction) -> dict[str, Any]:
 
 
 def _layer_list(layers: Sequence[LayerState]) -> Encoded:
+    for layer in layers:
+        if not 0.0 <= layer.R <= MAX_ORDER_PARAMETER:
+            raise AuditError(f"R of a layer must be finite and between 0 and 1, got {layer.R!r}")
     text = ",".join([f'{{"R":{float(layer.R)!r},"psi":{float(layer.psi)!r}}}' for layer in layers])
     if "n" in text:  # as in nan and inf
         raise AuditError(f"R and psi of every layer must be finite, got [{text}]")

@@ -347,6 +347,14 @@ def test_step_record_that_is_none(name: str, change: Callable[[dict[str, Any]], 
     assert "a step record must have" in tampered(closed_log, 4).first_problem
 
 
+@pytest.mark.parametrize("r", [1.5e308, 1.1, -0.1])
+def test_an_order_parameter_that_is_none(r: float, closed_log: Path) -> None:
+    records = records_of(closed_log)
+    records[3]["layers"][0]["R"] = r
+    closed_log.write_bytes(rechain(records))
+    assert "R of a layer must be between 0 and 1" in tampered(closed_log, 4).first_problem
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
