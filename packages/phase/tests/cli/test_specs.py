@@ -160,6 +160,56 @@ def test_a_rule_that_acts_on_no_layer_is_an_error_as_in_a_run(s1_path: Path, tmp
         )
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        (
+            "sample_period_s: 0.01",
+            "sample_period_s: 0,01",
+            "a decimal comma is no part of a number: write 0.01 (line 5)",
+        ),
+        (
+            "base_strength: 0.6",
+            "base_strength: 0,6",
+            "quote it (or write a decimal point, if it follows a decimal comma)",
+        ),
+        (
+            "bad_layers: [1]",
+            "bad_layers: [storms]",
+            "'storms' is layer 1: write 1 [objectives.bad_layers[0]] (line 18)",
+        ),
+        ("scope: global", "scope: storms", "'storms' is layer 1: write layer_1 [actuators[0].scope] (line 22)"),
+        ("  - {name: storms", "\t- {name: storms", "a tab in the indentation; use spaces (line 9)"),
+        ("version:", "\tversion:", "a tab in the indentation; use spaces (line 3)"),
+    ],
+    ids=["number", "flow", "index", "scope", "tab", "tab at key"],
+)
+def test_slips_of_the_pen_are_answered_with_what_to_write(
+    right: str, wrong: str, message: str, s1_path: Path, tmp_path: Path
+) -> None:
+    result = _spo("validate", _write(tmp_path, s1_path.read_text().replace(right, wrong, 1)))
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_names_of_layers_in_rules_are_answered_with_their_index(s1_path: Path, tmp_path: Path) -> None:
+    spec = _write(tmp_path, s1_path.read_text())
+    _write(tmp_path, _RULE % ("R, layer: storms", "storms"), "policy.yaml")
+    first, second = _spo("validate", spec).stderr.splitlines()
+    assert "'storms' is layer 1: write 1 [" in first
+    assert "'storms' is layer 1: write layer_1 [" in second
+
+
+def test_a_rule_file_in_place_of_a_spec_is_known(tmp_path: Path) -> None:
+    rules = _write(tmp_path, _RULE % ("R_bad", "global"), "policy.yaml")
+    for command in ("validate", "run"):
+        result = _spo(command, rules)
+        assert result.exit_code == 1
+        assert result.stderr == (
+            f"ERROR: {rules}: this looks like a rule file; give the spec that it belongs to (line 1)\n"
+        )
+
+
 def test_a_threshold_out_of_reach_is_a_warning(s1_path: Path, tmp_path: Path) -> None:
     spec = _write(tmp_path, s1_path.read_text())
     _write(tmp_path, (_RULE % ("R_bad", "global")).replace("0.5", "1.5"), "policy.yaml")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,6 +22,8 @@ __all__ = ["INVALID", "REQUIRED", "Boolean", "Descriptor", "Field", "Free", "Int
 __all__ += ["Record", "Report", "Table", "Text", "Violation", "nearest"]
 
 _Path = tuple[str | int, ...]
+
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 
 
 class _Sentinel:
@@ -50,9 +53,14 @@ class Violation:
 
 
 class Report:
-    """Collects violations, and the line of each path that was read."""
+    """Collects violations, and the line of each path that was read.
 
-    def __init__(self) -> None:
+    Args:
+        layer_indices: index of each layer by name, where it is known: for who names a layer instead.
+    """
+
+    def __init__(self, layer_indices: abc.Mapping[str, int] | None = None) -> None:
+        self.layer_indices = layer_indices or {}
         self.violations: list[Violation] = []
         self.lines: dict[str, int] = {}
         self.has_wrong_types = False
@@ -150,6 +158,7 @@ class Text:
     pattern: str | None = None
     pattern_help: str = ""
     expected: str = "string"
+    is_scope: bool = False
 
     def read(self, node: Node, path: _Path, report: Report) -> Any:
         value = node.value if isinstance(node, Scalar) else None
@@ -160,7 +169,8 @@ class Text:
             known = ", ".join(sorted(self.choices))
             return report.wrong_value(f"must be one of {known}", node, path, _suggestion(value, self.choices))
         if self.pattern and not (re.search(self.pattern, value) and not value.endswith("\n")):
-            return report.wrong_value(f"must be {self.pattern_help}", node, path)
+            hint = _layer_hint(value, report, "layer_") if self.is_scope else ""
+            return report.wrong_value(f"must be {self.pattern_help}", node, path, hint)
         return value
 
     def json_schema(self) -> dict[str, Any]:
@@ -211,9 +221,17 @@ class Number:
         return {"type": "number", **{key: bound for key, bound in bounds.items() if bound is not None}}
 
 
+def _layer_hint(value: object, report: Report, prefix: str = "") -> str:
+    """What to write for the name of a layer where its index is wanted."""
+    index = report.layer_indices.get(value) if isinstance(value, str) else None
+    return "" if index is None else f"; {_shown(value)} is layer {index}: write {prefix}{index}"
+
+
 def _number_hint(value: object) -> str:
     if not isinstance(value, str):
         return ""
+    if _DECIMAL_COMMA.fullmatch(value):
+        return f"; a decimal comma is no part of a number: write {value.replace(',', '.')}"
     try:
         is_number = math.isfinite(float(value))
     except ValueError:
@@ -227,12 +245,14 @@ class Integer:
 
     minimum: int | None = None
     expected: str = "integer"
+    is_layer: bool = False
 
     def read(self, node: Node, path: _Path, report: Report) -> Any:
         value = node.value if isinstance(node, Scalar) else None
         is_whole = isinstance(value, Integral) or (isinstance(value, float) and value.is_integer())
         if not is_whole or isinstance(value, bool):
-            return report.wrong_type(self.expected, node, path)
+            hint = _layer_hint(value, report) if self.is_layer else ""
+            return report.wrong_type(self.expected, node, path, hint)
         number = int(value)  # type: ignore[arg-type]
         if self.minimum is not None and number < self.minimum:
             return report.wrong_value(f"must be >= {self.minimum}", node, path)

@@ -145,9 +145,16 @@ def parse_yaml(text: str) -> Node:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if mark and _is_indented_by_tab(text, mark.line):
+            raise DocumentError("not YAML: a tab in the indentation; use spaces", mark.line + 1) from error
         raise DocumentError(f"not YAML: {error.problem or error.context}", mark.line + 1 if mark else 0) from error
     except yaml.YAMLError as error:
         raise DocumentError(f"not YAML: {error}") from error
+
+
+def _is_indented_by_tab(text: str, line: int) -> bool:
+    lines = text.split("\n", line + 1)
+    return line < len(lines) and "\t" in lines[line][: len(lines[line]) - len(lines[line].lstrip(" \t"))]
 
 
 class _Composer:
@@ -249,7 +256,8 @@ def _key(node: Node, line: int) -> str:
     if isinstance(node, Scalar) and isinstance(node.value, str):
         return node.value
     if isinstance(node, Scalar):
-        raise DocumentError(f"key {node.value!r} is not text; quote it", line)
+        comma = " (or write a decimal point, if it follows a decimal comma)" if isinstance(node.value, int) else ""
+        raise DocumentError(f"key {node.value!r} is not text; quote it{comma}", line)
     raise DocumentError("a key must be text, got a list or mapping (unhashable key)", line)
 
 

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scpn_phase_orchestrator.binding._descriptors import INVALID, Report, Violation
-from scpn_phase_orchestrator.binding._document import MAX_BYTES, DocumentError, Node, parse_json, parse_yaml
+from scpn_phase_orchestrator.binding._document import (
+    MAX_BYTES,
+    DocumentError,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    parse_json,
+    parse_yaml,
+)
 from scpn_phase_orchestrator.binding._file import document_text
 from scpn_phase_orchestrator.binding.schema import SPEC
 from scpn_phase_orchestrator.binding.types import BindingSpec, SpecOrigin
@@ -17,6 +26,7 @@ __all__ = ["SPEC_FILE_NAME", "BindingLoadError", "load_binding_spec", "parse_bin
 SPEC_FILE_NAME = "binding_spec.yaml"
 """Name of the spec in a pack's folder."""
 
+_LAYER_KEYS = ("name", "index")
 _PARSERS = {".yaml": parse_yaml, ".yml": parse_yaml, ".json": parse_json}
 
 
@@ -74,12 +84,28 @@ def _read(text: str, source: str, parse: Callable[[str], Node], path: Path | Non
         root = parse(text)
     except DocumentError as error:
         raise _refusal(source, str(error), error.line) from error
-    report = Report()
+    if isinstance(root, Mapping) and "rules" in root.items and "layers" not in root.items:
+        line = root.key_lines["rules"]
+        raise _refusal(source, "this looks like a rule file; give the spec that it belongs to", line)
+    report = Report(_layer_indices(root))
     spec = SPEC.read(root, (), report)
     if spec is INVALID:
         raise BindingLoadError(source, sorted(report.violations, key=lambda violation: violation.line))
     spec.origin = SpecOrigin(path, report.lines)
     return spec
+
+
+def _layer_indices(root: Node) -> dict[str, int]:
+    """The index of each layer by name, as far as the document says so."""
+    layers = root.items.get("layers") if isinstance(root, Mapping) else None
+    found: dict[str, int] = {}
+    for layer in layers.items if isinstance(layers, Sequence) else ():
+        if not isinstance(layer, Mapping):
+            continue
+        name, index = (node.value if isinstance(node, Scalar) else None for node in map(layer.items.get, _LAYER_KEYS))
+        if isinstance(name, str) and type(index) is int:
+            found[name] = index
+    return found
 
 
 def _refusal(source: str, message: str, line: int = 0) -> BindingLoadError:

@@ -143,8 +143,8 @@ _CROSS_COUPLING = Record(
 
 _OBJECTIVES = Record(
     (
-        Field("good_layers", Listing(Integer(0)), "Indices of layers that should be coherent."),
-        Field("bad_layers", Listing(Integer(0)), "Indices of layers that should not be coherent."),
+        Field("good_layers", Listing(Integer(0, is_layer=True)), "Indices of layers that should be coherent."),
+        Field("bad_layers", Listing(Integer(0, is_layer=True)), "Indices of layers that should not be coherent."),
         Field("good_weight", Number(minimum=0.0), "Weight of the good layers.", 1.0),
         Field("bad_weight", Number(minimum=0.0), "Weight of the bad layers.", 1.0),
     ),
@@ -173,7 +173,7 @@ _ACTUATOR = Record(
         Field("knob", Text(choices=types.VALID_KNOBS), "Coupling K, lag alpha, drive strength zeta, drive phase Psi."),
         Field(
             "scope",
-            Text(pattern=types.SCOPE_PATTERN, pattern_help="'global' or 'layer_<index>'"),
+            Text(pattern=types.SCOPE_PATTERN, pattern_help="'global' or 'layer_<index>'", is_scope=True),
             "global, or layer_<index> for the oscillators of one layer.",
         ),
         Field("limits", Listing(_NUMBER, 2, 2), "Least and greatest value, in this order."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,11 +72,15 @@ def load_policy_rules(path: str | Path) -> list[PolicyRule]:
     return list(load_policy_document(path).rules)
 
 
-def load_policy_document(path: str | Path) -> PolicyDocument:
+def load_policy_document(path: str | Path, *, layer_indices: Mapping[str, int] | None = None) -> PolicyDocument:
     """Read a rule file (``.yaml``, ``.yml`` or ``.json``).
 
     Conditions that can never hold (an unknown metric, a missing layer) are logged at level ``info``;
     `dead_conditions` names them, and those that can never hold beside a certain spec.
+
+    Args:
+        path: the file.
+        layer_indices: index of each layer of the spec by name, for better messages.
 
     Raises:
         PolicyError: the file cannot be read or is not a rule file; the message begins with ``invalid policy rules:``
@@ -87,16 +91,21 @@ def load_policy_document(path: str | Path) -> PolicyDocument:
         text = document_text(file, "rule file")
     except DocumentError as error:
         raise _refusal(str(file), error) from error
-    return parse_policy_document(text, source=str(file), is_json=file.suffix.lower() == ".json")
+    return parse_policy_document(
+        text, source=str(file), is_json=file.suffix.lower() == ".json", layer_indices=layer_indices
+    )
 
 
-def parse_policy_document(text: str, *, source: str = "policy", is_json: bool = False) -> PolicyDocument:
+def parse_policy_document(
+    text: str, *, source: str = "policy", is_json: bool = False, layer_indices: Mapping[str, int] | None = None
+) -> PolicyDocument:
     """Read a rule file from its text.
 
     Args:
         text: YAML, or JSON.
         source: what messages call the text.
         is_json: whether the text is JSON.
+        layer_indices: as for `load_policy_document`.
 
     Raises:
         PolicyError: as `load_policy_document`.
@@ -107,7 +116,7 @@ def parse_policy_document(text: str, *, source: str = "policy", is_json: bool = 
         root = parse_json(text) if is_json else parse_yaml(text)
     except DocumentError as error:
         raise _refusal(source, error) from error
-    report = Report()
+    report = Report(layer_indices)
     document = _DOCUMENT.read(root, (), report)
     if report.violations:
         raise PolicyFileError(source, [str(violation) for violation in report.violations])
@@ -203,7 +212,12 @@ _NAME = Text(pattern=r"\S", pattern_help="a name that is not blank")
 _CONDITION = Record(
     (
         Field("metric", Text(), "Name of the metric."),
-        Field("layer", Nullable(Integer(minimum=0)), "Which layer, for metrics that have one per layer.", None),
+        Field(
+            "layer",
+            Nullable(Integer(minimum=0, is_layer=True)),
+            "Which layer, for metrics that have one per layer.",
+            None,
+        ),
         Field("op", Text(choices=frozenset(COMPARISONS)), "The comparison."),
         Field("threshold", Number(), "What the metric is compared with."),
     ),
@@ -212,7 +226,11 @@ _CONDITION = Record(
 _ACTION = Record(
     (
         Field("knob", Text(choices=VALID_KNOBS), "The knob to turn."),
-        Field("scope", Text(pattern=SCOPE_PATTERN, pattern_help="'global' or 'layer_<index>'"), "Where it acts."),
+        Field(
+            "scope",
+            Text(pattern=SCOPE_PATTERN, pattern_help="'global' or 'layer_<index>'", is_scope=True),
+            "Where it acts.",
+        ),
         Field("value", Number(), "By how much."),
         Field("ttl_s", Number(minimum=0.0), "How long it acts, in seconds."),
     ),

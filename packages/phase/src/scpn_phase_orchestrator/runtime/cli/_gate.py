@@ -120,7 +120,7 @@ def open_rules(spec: BindingSpec, spec_path: Path, policy: Path | None = None) -
     )
 
     try:
-        document = load_policy_document(path)
+        document = load_policy_document(path, layer_indices={layer.name: layer.index for layer in spec.layers})
     except PolicyFileError as error:
         refuse(*(f"invalid policy rules: {error.source}: {fault}" for fault in error.faults))
     unknown = unknown_scopes(document, spec)
