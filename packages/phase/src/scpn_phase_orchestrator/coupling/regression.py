@@ -4,9 +4,9 @@ The model is ``dθ_i = [ω_i + Σ_j (a_ij sin(θ_j - θ_i) + b_ij cos(θ_j - θ_
 ``b = -K sin α``; without lags b is left out.
 
 Why integrals and not derivatives: differences of neighbouring samples multiply measurement noise by √2 / dt. Here
-both sides are averaged over windows of an eighth of the fastest beat between two oscillators, which keeps 95 % of
-what the sines can tell while that noise falls with the length of the window; shorter ones where oscillators that lock
-and slip move further than that against each other. Noise inside the dynamics also moves the
+both sides are averaged over windows of at most an eighth of the fastest beat between two oscillators, which keeps
+95 % of what the sines can tell while that noise falls with the length of the window; of less where phase differences
+move by more than `WIDEST_SPREAD` within it. Noise inside the dynamics also moves the
 sines within a window; the bias this makes is known, ``½ σ² Σ ∂x/∂θ_i``, and taken out with a σ² from the long-run
 variance of the residuals, which measurement noise does not reach.
 
@@ -39,9 +39,9 @@ BoolArray = NDArray[np.bool_]
 
 WINDOWS_PER_BEAT = 8
 """Windows in one beat of the two oscillators that drift apart fastest."""
-WIDEST_SPREAD = 0.8
+WIDEST_SPREAD = 0.45
 """Root mean square in rad by which a phase difference may move within a window: the bias of noise inside the dynamics
-is known to first order only. An eighth of a beat is 0.79."""
+is known to first order only. Of two oscillators that lock and slip 0.8 leaves 6 % of it, 0.45 leaves 3 %."""
 SPREAD_STARTS = 2000
 """Windows in which that is measured."""
 WINDOWS_PER_PARAMETER = 5

@@ -20,10 +20,14 @@ from scpn_phase_orchestrator.signals.extraction import extract_phase_series
 from scpn_phase_orchestrator.signals.phase_series import PhaseSeries, SampleState
 from scpn_phase_orchestrator.signals.table import SignalTable
 
-__all__ = ["QUANTITIES", "PhaseMatrix", "phase_matrix", "series_columns", "write_series"]
+__all__ = ["EXTRACTION_NOTE", "QUANTITIES", "PhaseMatrix", "phase_matrix", "series_columns", "write_series"]
 
 QUANTITIES = ("phase", "unwrapped", "frequency", "amplitude", "quality", "state")
 """Columns per channel, called ``<channel>:<quantity>``; state is 0 ok, 1 edge, 2 clipped, 3 bridged, 4 gap."""
+
+
+EXTRACTION_NOTE = "intervals from extracted phases do not include the error of the extraction"
+"""What a fit on phases that were read from signals has to say."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ def write_series(series: Sequence[PhaseSeries], path: Path) -> None:
 def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hilbert") -> PhaseMatrix:
     """Give the phases of a table: its ``:unwrapped`` columns, its phase columns, or phases extracted from its signals.
 
-    Edges, gaps and samples of quality 0 have no usable phase. ``auto`` takes columns called ``<channel>:unwrapped``
+    Phases from an extraction leave `EXTRACTION_NOTE`. Edges, gaps and samples of quality 0 have no usable phase. ``auto`` takes columns called ``<channel>:unwrapped``
     (as `write_series` writes), else all columns if each name starts with ``phase`` or ``theta``, else extracts.
 
     Args:
@@ -114,7 +118,7 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
             quality = columns.get(f"{name}:quality")
             if quality is not None:
                 phases[quality <= 0.0, position] = np.nan
-        return PhaseMatrix(tuple(written), phases, table.sample_period_s, "phases", table.notes)
+        return PhaseMatrix(tuple(written), phases, table.sample_period_s, "phases", (*table.notes, EXTRACTION_NOTE))
     if origin == "phases" or (
         origin == "auto" and all(name.lower().startswith(("phase", "theta")) for name in table.names)
     ):
@@ -122,7 +126,7 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
         return PhaseMatrix(table.names, phases, table.sample_period_s, "phases", table.notes)
     series, refused = extract_phase_series(table, method=method)
     phases = np.column_stack([s.usable_phase for s in series])
-    notes = [*table.notes, *(finding.text for finding in refused)]
+    notes = [*table.notes, EXTRACTION_NOTE, *(finding.text for finding in refused)]
     notes += [f"channel '{s.name}': {f.text}" for s in series for f in s.findings if f.kind != "edge"]
     period = table.sample_period_s * table.sample_rate / series[0].sample_rate
     return PhaseMatrix(tuple(s.name for s in series), phases, period, "signals", tuple(notes))

@@ -58,7 +58,7 @@ def extract_phase_series(
     """Give the phase of every channel at every sample.
 
     ``hilbert``: band-pass (by default around the dominant frequency, `band_around`, and for several channels wide
-    enough for the sidebands of their beats, `band_with_sidebands`), then the angle of the analytic signal. ``wavelet``: the angle along the strongest Morlet wavelet in the band. ``zero-crossing``: π per crossing
+    enough for the sidebands that coupling makes, `band_with_sidebands`), then the angle of the analytic signal. ``wavelet``: the angle along the strongest Morlet wavelet in the band. ``zero-crossing``: π per crossing
     of the mean, linear in between. ``event``: 2π per event, linear in between; a channel of zeros and ones marks events
     at its ones, any other channel lists event times in time units. ``symbolic``: integers from 0; a full round of the
     states is 2π, steps go the short way. Missing and stuck values are handled as `signals.repair` says.
@@ -121,15 +121,13 @@ def _refusal(error: ExtractorError) -> Finding:
     return Finding("constant" if "is constant" in str(error) else "unusable", str(error))
 
 
-def _band_for(
-    repaired: Repaired, others: Sequence[float], method: str, sample_rate: float
-) -> tuple[float, float] | None:
+def _band_for(repaired: Repaired, method: str, sample_rate: float, *, alone: bool) -> tuple[float, float] | None:
     """Default pass band of a method."""
     if method == "zero-crossing":
         return None
-    if method == "wavelet":
+    if alone or method == "wavelet":
         return band_around(repaired.rhythm.frequency, sample_rate)
-    return band_with_sidebands(repaired.rhythm, others, sample_rate)
+    return band_with_sidebands(repaired.rhythm, sample_rate)
 
 
 def _coupling_findings(
@@ -163,7 +161,7 @@ def _signal_series(
     detrend: bool,
 ) -> PhaseSeries:
     dominant = repaired.rhythm.frequency
-    used_band = band or _band_for(repaired, others, method, table.sample_rate)
+    used_band = band or _band_for(repaired, method, table.sample_rate, alone=not others)
     n_samples = repaired.signal.size
     unwrapped, frequency, amplitude = (np.full(n_samples, np.nan) for _ in range(3))
     state = repaired.state.copy()

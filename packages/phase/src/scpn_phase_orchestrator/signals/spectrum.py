@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +27,6 @@ MOST_HARMONICS = 8
 """Highest harmonic that is recognised as one; from the fourth on, all harmonics in between must peak as well."""
 OVERTONE_SHARE = 0.01
 """A peak near twice the frequency with this share of its power is an overtone, which a pass band must leave out."""
-SIDEBANDS = 6.0
-"""Beats to either side of a rhythm that a pass band keeps."""
 SMALLEST = 16
 """Fewest samples in which a rhythm is looked for."""
 
@@ -146,29 +143,17 @@ def band_around(frequency: float, sample_rate: float) -> tuple[float, float]:
     return min(0.5 * frequency, 0.5 * high), high
 
 
-def band_with_sidebands(
-    rhythm: DominantRhythm, others: Sequence[float], sample_rate: float
-) -> tuple[float, float]:
-    """Give the pass band for a rhythm that may be coupled to others.
+def band_with_sidebands(rhythm: DominantRhythm, sample_rate: float) -> tuple[float, float]:
+    """Give the pass band for a rhythm that may be coupled to others: a quarter to two and a half times its frequency.
 
-    Coupling modulates a phase at the beat with the other rhythm, which puts sidebands at multiples of the beat frequency
-    beside the peak; cutting them makes couplings look weaker and surer than they are. The band reaches `SIDEBANDS` times
-    the largest beat to either side, but not below a quarter of the frequency (where drifts live), nor above two and a
-    half times it, nor above one and a half times it where the signal has an overtone. It is never narrower than
-    `band_around`.
-
-    Args:
-        rhythm: of the channel.
-        others: dominant frequencies of the other channels; none give `band_around`.
-        sample_rate: samples per time unit.
+    Coupling modulates a phase at the beats with the other rhythms, which puts sidebands at multiples of the beat
+    frequency beside the peak; cutting them makes couplings look weaker and surer than they are. The peaks do not tell
+    how far the sidebands reach (those of oscillators that lock and slip lie almost on each other), so the band is as
+    wide as drifts below and noise above allow. Where the signal has an overtone, the band ends at one and a half
+    times the frequency.
     """
-    low, high = band_around(rhythm.frequency, sample_rate)
-    reach = SIDEBANDS * max((abs(other - rhythm.frequency) for other in others), default=0.0)
-    low = min(low, max(0.25 * rhythm.frequency, rhythm.frequency - reach))
-    if not rhythm.has_overtone:
-        top = min(2.5 * rhythm.frequency, rhythm.frequency + reach, 0.475 * sample_rate)
-        high = max(high, top)
-    return low, high
+    high = min((1.5 if rhythm.has_overtone else 2.5) * rhythm.frequency, 0.475 * sample_rate)
+    return min(0.25 * rhythm.frequency, 0.5 * high), high
 
 
 def _padded(length: int) -> int:

@@ -51,7 +51,7 @@ class _Band(click.ParamType[tuple[float, float]]):
 @click.option("--time-unit", type=click.Choice(TIME_UNITS), help="Unit of numeric time stamps and of the rate.")
 @click.option("--sample-rate", type=float, metavar="HZ", help="Samples per time unit, where there are no stamps.")
 @click.option("--method", type=click.Choice(METHODS), default="hilbert", show_default=True, help="How to read phases.")
-@click.option("--band", type=_Band(), help="Pass band; default: half to 1.5 times the dominant frequency.")
+@click.option("--band", type=_Band(), help="Pass band; default: around the peak.")
 @click.option("--detrend", is_flag=True, help="Subtract a straight line first.")
 @click.option("--out", type=OUTPUT_FILE, metavar="FILE", help="Write the series as .csv, .parquet or .json.")
 @click.option("--plot", type=OUTPUT_FILE, metavar="FILE", help="Draw signal, envelope, phase (.png, .svg or .pdf).")
@@ -76,6 +76,8 @@ def extract(
 
     Every channel becomes a series of phase, frequency, amplitude and quality. Gaps, stuck and clipped samples and
     filter edges are reported with their sample ranges. Short gaps (a quarter of a period) are bridged, longer ones cut.
+    Without --band, one channel is filtered from 0.5 to 1.5 times its dominant frequency; several channels from 0.25 to
+    2.5 times (1.5 beside an overtone), because coupling lives in the sidebands of their beats.
 
     \b
     Examples:
@@ -163,7 +165,7 @@ def fit(
 
     Reads what `spo extract --out` wrote, a table of phases, or signals. Both sides of the phase equation are
     averaged over short windows, fitted by least squares, and bootstrapped over blocks; couplings are tested all
-    together.
+    together. The intervals do not include the error of an extraction; phases of --method wavelet are too smooth.
 
     \b
     Examples:
@@ -392,6 +394,7 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
 
 def _print_fit(found: CouplingFit, notes: Sequence[str]) -> None:
     from ripieno.report import Table, print_table
+    from scpn_phase_orchestrator.signals.export import EXTRACTION_NOTE
 
     percent = f"{100 * found.confidence:g} %"
     rows: list[tuple[object, ...]] = [
@@ -421,7 +424,7 @@ def _print_fit(found: CouplingFit, notes: Sequence[str]) -> None:
     for warning in found.warnings:
         click.echo(printable(f"WARNING: {warning}"))
     for note in notes:
-        click.echo(printable(f"- {note}"))
+        click.echo(printable(f"Note: {note}" if note == EXTRACTION_NOTE else f"- {note}"))
 
 
 def _proposal_text(proposal: Proposal, *, emit_equations: bool, json_out: bool) -> str:
