@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["history_figures", "render_comparison_page", "render_run_page", "verdict_table", "write_run_page"]
 
-MAX_ACTIONS = 40
+MAX_ACTIONS = 200
+"""Most actions that a page lists; it says how many it leaves out."""
 _MEASURES_IN_WORDS = (
     "R, drawn for good layers, says how far the phases of a layer agree at one moment; lock, drawn for bad layers, is "
     "the coherence beyond chance over as long as the verdict looks at, from 0 (free) to 1 (locked)."
@@ -42,15 +43,18 @@ def render_run_page(result: SimulationResult, spec: BindingSpec) -> str:
     history = _history(result)
     mode = "supervised" if result.policy_enabled else "open loop"
     sections = [
-        Section("What came out", _answer(result), tables=_verdict_tables(result.verdict)),
+        Section("What came out", _outcome_text(result, spec), tables=_verdict_tables(result.verdict)),
         Section("Over time", figures=history_figures(history)),
         Section("What the supervisor did", _action_text(history), tables=_action_tables(history)),
         Section("What ran", tables=[_structure_table(spec), _knob_table(spec)]),
     ]
+    size = (
+        f"{history.final_phases.size} oscillators in {len(spec.layers)} layers, {spec.sample_period_s:g} s a step, "
+        f"{spec.control_period_s:g} s a decision."
+    )
     return render_page(
         title=f"{spec.name}: {result.steps} steps, {mode}",
-        lead=f"{history.final_phases.size} oscillators in {len(spec.layers)} layers, "
-        f"{spec.sample_period_s:g} s a step, {spec.control_period_s:g} s a decision.",
+        lead=size if result.verdict is None else f"{result.verdict.sentence} {size}",
         sections=sections,
     )
 
@@ -59,10 +63,14 @@ def render_comparison_page(open_loop: SimulationResult, supervised: SimulationRe
     """Give the page of two runs from one seed: open loop beside supervised.
 
     Raises:
-        ValueError: a result carries no history.
+        ValueError: a result carries no history, or no step.
     """
     import matplotlib as mpl
 
+    verdict_before, verdict_after = open_loop.verdict, supervised.verdict
+    if verdict_before is None or verdict_after is None:
+        raise ValueError("runs without a step cannot be compared")
+    verdicts = verdict_before, verdict_after
     before, after = _history(open_loop), _history(supervised)
     with mpl.rc_context(FIGURE_STYLE):
         side_by_side = Figure(
@@ -70,15 +78,12 @@ def render_comparison_page(open_loop: SimulationResult, supervised: SimulationRe
             f"The same start, open loop beside supervised. {_layer_caption(after)}",
             f"Open loop and supervised: {_LAYER_ALT}",
         )
-    rows = [
-        (name, result.r_good, result.r_bad, result.final_regime, result.verdict.sentence if result.verdict else "")
-        for name, result in (("open loop", open_loop), ("supervised", supervised))
-    ]
     sections = [
         Section(
             "What supervision changed",
+            _measures_text(supervised.verdict, spec),
             figures=[side_by_side],
-            tables=[Table(("run", "R good", "R bad", "regime", "verdict"), rows, "Both runs at their end.")],
+            tables=[_runs_table(open_loop, supervised, *verdicts), _layers_table(*verdicts, spec)],
         ),
         Section("The supervised run over time", figures=history_figures(after)),
         Section("What the supervisor did", _action_text(after), tables=_action_tables(after)),
@@ -86,7 +91,7 @@ def render_comparison_page(open_loop: SimulationResult, supervised: SimulationRe
     ]
     return render_page(
         title=f"{spec.name}: what supervision changes",
-        lead=f"{open_loop.steps} steps from one seed, with and without the supervisor.",
+        lead=_comparison_answer(*verdicts),
         sections=sections,
     )
 
@@ -166,12 +171,82 @@ def _history(result: SimulationResult) -> RunHistory:
     return result.history
 
 
-def _answer(result: SimulationResult) -> str:
-    verdict = "" if result.verdict is None else f"{result.verdict.sentence}\n\n"
+def _measures_text(verdict: Verdict | None, spec: BindingSpec) -> str:
+    """Explain what the verdict is made of."""
+    if verdict is None:
+        return "Without a step there is nothing to judge."
     return (
-        f"{verdict}At the last step R is {result.r_good:.4f} over all good layers and {result.r_bad:.4f} over all bad "
-        f"ones; the regime is {result.final_regime}. {result.action_total} actions, "
+        f"Judged are the last {verdict.judged_steps} steps. A good layer should hold together: its order parameter R, "
+        f"which is 1 when all its phases agree, must reach {spec.supervisor.good_target:g} on average. A bad layer "
+        "should stay apart: its lock, the coherence beyond what unrelated phases show by chance (0 free, 1 locked), is "
+        f"to be {spec.supervisor.bad_ceiling:g} at most. The score is the weighted mean of the good layers' R and of one "
+        "minus the bad layers' lock; 1 is best."
+    )
+
+
+def _outcome_text(result: SimulationResult, spec: BindingSpec) -> str:
+    return (
+        f"{_measures_text(result.verdict, spec)}\n\n"
+        f"At the last step R is {result.r_good:.4f} over all good layers and {result.r_bad:.4f} over all bad ones, "
+        f"at that moment only. Regime: {_regime(result)}. {result.action_total} actions, "
         f"{result.boundary_violation_total} boundary violations."
+    )
+
+
+def _regime(result: SimulationResult) -> str:
+    # Nobody judges the regime of an open loop: the one that it began with would read like a finding.
+    return result.final_regime if result.policy_enabled else "not judged"
+
+
+def _comparison_answer(before: Verdict, after: Verdict) -> str:
+    if after.better_than(before):
+        word = "Supervision helped."
+    else:
+        word = "Supervision did harm." if before.better_than(after) else "Supervision changed nothing clearly."
+    return f"{word} Open loop: {before.sentence} Supervised: {after.sentence}"
+
+
+def _runs_table(open_loop: SimulationResult, supervised: SimulationResult, before: Verdict, after: Verdict) -> Table:
+    rows = [
+        (
+            name,
+            verdict.good_r,
+            verdict.bad_lock,
+            verdict.score,
+            _regime(result),
+            verdict.outcome.value.replace("_", " "),
+        )
+        for name, result, verdict in (("open loop", open_loop, before), ("supervised", supervised, after))
+    ]
+    return Table(
+        ("run", "lowest R of good", "highest lock of bad", "score", "regime", "outcome"),
+        rows,
+        f"{open_loop.steps} steps each from the same phases. The regime is judged by the supervisor; an open loop "
+        "has none.",
+    )
+
+
+def _layers_table(before: Verdict, after: Verdict, spec: BindingSpec) -> Table:
+    wanted = {
+        True: f"together: R at least {spec.supervisor.good_target:g}",
+        False: f"apart: lock at most {spec.supervisor.bad_ceiling:g}",
+    }
+    rows = [
+        (
+            one.name,
+            wanted[one.is_good],
+            *(
+                cell
+                for layer in (one, other)
+                for cell in (layer.mean_r if layer.is_good else layer.lock, "yes" if layer.holds else "no")
+            ),
+        )
+        for one, other in zip(before.layers, after.layers, strict=True)
+    ]
+    return Table(
+        ("layer", "should be", "open loop", "holds", "supervised", "holds"),
+        rows,
+        "Layer by layer: mean R of good ones, lock of bad ones.",
     )
 
 
@@ -193,7 +268,8 @@ def _action_tables(history: RunHistory) -> Sequence[Table]:
     rows = [
         (step, action.knob, action.scope, action.value, action.ttl_s, action.justification) for step, action in shown
     ]
-    caption = "Every action." if len(shown) == len(history.actions) else f"The first {len(shown)} actions."
+    left_out = len(history.actions) - len(shown)
+    caption = f"The first {len(shown)} actions; {left_out:,} more are left out." if left_out else "Every action."
     return (Table(("step", "knob", "scope", "value", "lives for (s)", "reason"), rows, caption),)
 
 
