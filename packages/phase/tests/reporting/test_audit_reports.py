@@ -69,6 +69,9 @@ def test_report_of_s1_reads_as_documented(run: tuple[Path, SimulationResult]) ->
     lines = format_audit_report(build_audit_report_summary(run[0]))
     assert lines[0] == "Steps: 30  Layers: 2"
     assert lines[1] == "Mode: Kuramoto"
+    assert re.fullmatch(r"  L0: R_mean=0\.\d{4} R_final=0\.\d{4} \(feeders\)", lines[4])
+    assert lines[5].startswith("  L1: R_mean=")
+    assert lines[5].endswith(" (storms)")
     assert {"  degraded: 29 (96.7%)", "  nominal: 1 (3.3%)", "  K: 6", "Regime distribution:", "Actions fired:"} <= set(
         lines
     )
@@ -105,7 +108,7 @@ def test_explanation_of_s1_has_the_documented_sections(run: tuple[Path, Simulati
     ]  # fmt: skip
     assert [action.step for action in report.actions] == [0, 5, 10, 15]
     assert report.action_count == 6
-    assert "and 2 more" in text
+    assert "and 2 more; --max-actions 6 explains all" in text
     assert "step 0: K=0.05, scope global, ttl 10 s, regime degraded; reason: degraded: boost global coupling" in text
     assert [(change.step, change.before, change.after) for change in report.transitions] == [(0, "nominal", "degraded")]
     assert result.history is not None
@@ -114,6 +117,28 @@ def test_explanation_of_s1_has_the_documented_sections(run: tuple[Path, Simulati
     assert (metric.mean, metric.final, metric.minimum, metric.maximum) == pytest.approx(
         (r.mean(), r[-1], r.min(), r.max())
     )
+
+
+def test_breaches_of_one_boundary_in_a_row_are_one_line(tmp_path: Path) -> None:
+    state = UPDEState([LayerState(0.5, 1.0)], [], 0.5, "nominal")  # type: ignore[arg-type]
+    with AuditLogger(tmp_path / "run.jsonl") as log:
+        log.log_header(n_oscillators=1, dt=0.01)
+        log.log_step(0, state, [])
+        for step in (*range(3, 43), *range(50, 60)):
+            log.log_event("boundary_breach", {"step": step, "detail": f"storm: R_2=0.97{step} outside [None, 0.97]"})
+            if step % 2:
+                log.log_event("boundary_breach", {"step": step, "detail": "calm: R_0=0.1 outside [0.4, None]"})
+    report = build_explainability_report(tmp_path / "run.jsonl")
+    lines = render_markdown(report).replace("\\", "").partition("## Events\n\n")[2].splitlines()
+    assert lines[0] == (
+        "- boundary_breach at each step from 3 to 42, at first: detail=storm: R_2=0.973 outside [None, 0.97]"
+    )
+    assert lines[1:3] == [
+        f"- boundary_breach at step {step}: detail=calm: R_0=0.1 outside [0.4, None]" for step in (3, 5)
+    ]
+    shown = sum(event.count for event in report.events)
+    assert (report.event_count, len(report.events), shown) == (75, 12, 51)
+    assert lines[12:] == [f"- and {75 - shown} more"]
 
 
 @pytest.mark.parametrize("max_actions", [0, -1, True, 1.5])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ MAX_EVENTS = 12
 MAX_TRANSITIONS = 100
 TITLE = "Why the supervisor acted"
 _MARKDOWN = re.compile(r"([\\`*_\[\]|~])")
+_MEASURED = re.compile(r"=[^=\s]+(?= outside \[)")
 _RECORD_KEYS = ("event", "step", "ts")
 
 
@@ -82,11 +83,24 @@ class ActionExplanation:
 
 @dataclass(frozen=True)
 class EventNote:
-    """One event: step (``None`` without), name, and its other fields as text."""
+    """One event, or several of one boundary in steps without a break.
+
+    Attributes:
+        step: the step, the first one of several; ``None`` without.
+        name: name of the event.
+        detail: its other fields as text, of the first event of several.
+        count: how many there were, one in each step.
+    """
 
     step: int | None
     name: str
     detail: str
+    count: int = 1
+
+    @property
+    def step_after(self) -> int | None:
+        """The step after the last one."""
+        return None if self.step is None else self.step + self.count
 
 
 @dataclass(frozen=True)
@@ -161,6 +175,7 @@ class _Reader:
         self._actions: list[ActionExplanation] = []
         self._action_count = 0
         self._events: list[EventNote] = []
+        self._breaches: dict[str, int] = {}
 
     def take(self, entry: Entry) -> None:
         record = entry.payload
@@ -171,11 +186,25 @@ class _Reader:
             self._regime = ""
         elif kind is RecordKind.STEP:
             self._take_step(record)
-        elif kind is RecordKind.EVENT and len(self._events) < MAX_EVENTS:
-            fields = {key: record[key] for key in record if key not in _RECORD_KEYS and not key.startswith("_")}
-            detail = ", ".join(f"{key}={value}" for key, value in fields.items())
-            step = record.get("step")
-            self._events.append(EventNote(step if type(step) is int else None, str(record["event"]), detail))
+        elif kind is RecordKind.EVENT:
+            self._take_event(record)
+
+    def _take_event(self, record: Mapping[str, Any]) -> None:
+        fields = {key: record[key] for key in record if key not in _RECORD_KEYS and not key.startswith("_")}
+        detail = ", ".join(f"{key}={value}" for key, value in fields.items())
+        step = record.get("step") if type(record.get("step")) is int else None
+        name = str(record["event"])
+        if name == "boundary_breach" and step is not None:
+            # The measured value differs from step to step; what the boundary says around it does not.
+            boundary = _MEASURED.sub("", detail, count=1)
+            place = self._breaches.get(boundary)
+            if place is not None and self._events[place].step_after == step:
+                self._events[place] = replace(self._events[place], count=self._events[place].count + 1)
+                return
+            if len(self._events) < MAX_EVENTS:
+                self._breaches[boundary] = len(self._events)
+        if len(self._events) < MAX_EVENTS:
+            self._events.append(EventNote(step, name, detail))
 
     def _take_step(self, record: Mapping[str, Any]) -> None:
         step, before = record["step"], str(record["regime"])
@@ -262,20 +291,25 @@ def _sections(report: ExplainabilityReport) -> list[tuple[str, list[str]]]:
         ("Metric Evidence", metrics),
         ("Regime Distribution", regimes),
         ("Regime Transitions", _or_none(transitions, report.transition_count)),
-        ("Control Action Explanations", _or_none(actions, report.action_count)),
-        ("Events", _or_none(events, report.event_count)),
+        (
+            "Control Action Explanations",
+            _or_none(actions, report.action_count, f"; --max-actions {report.action_count} explains all"),
+        ),
+        ("Events", _or_none(events, report.event_count - sum(event.count - 1 for event in report.events))),
     ]
 
 
 def _event_text(event: EventNote) -> str:
     step = "" if event.step is None else f" at step {event.step}"
+    if event.step is not None and event.count > 1:
+        step = f" at each step from {event.step} to {event.step + event.count - 1}, at first"
     return f"{event.name}{step}: {event.detail}" if event.detail else f"{event.name}{step}"
 
 
-def _or_none(lines: list[str], count: int) -> list[str]:
+def _or_none(lines: list[str], count: int, how_to_see: str = "") -> list[str]:
     if not lines:
         return ["none"]
-    return [*lines, f"and {count - len(lines)} more"] if count > len(lines) else lines
+    return [*lines, f"and {count - len(lines)} more{how_to_see}"] if count > len(lines) else lines
 
 
 def render_markdown(report: ExplainabilityReport) -> str:

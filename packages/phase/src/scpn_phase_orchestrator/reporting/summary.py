@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ripieno.chain import Entry
 from scpn_phase_orchestrator.runtime._audit_check import LogCheck, check_log
@@ -100,11 +100,14 @@ def format_audit_report(summary: Mapping[str, Any]) -> list[str]:
         f"Final stability: {summary['final_stability']:.4f}",
     ]
     pairs = zip(summary["layer_r_mean"], summary["layer_r_final"], strict=False)
-    lines += [f"  L{index}: R_mean={mean:.4f} R_final={final:.4f}" for index, (mean, final) in enumerate(pairs)]
+    names = _layer_names(summary.get("binding_summary"))
+    for index, (mean, final) in enumerate(pairs):
+        name = f" ({names[index]})" if index < len(names) else ""
+        lines.append(f"  L{index}: R_mean={mean:.4f} R_final={final:.4f}{name}")
     algebra = summary.get("channel_algebra")
     if algebra:
-        names = ("channels", "required", "optional", "derived", "delayed", "uncertain")
-        lines.append("Channel algebra: " + "  ".join(f"{name}={len(algebra.get(name, ()))}" for name in names))
+        parts = ("channels", "required", "optional", "derived", "delayed", "uncertain")
+        lines.append("Channel algebra: " + "  ".join(f"{part}={len(algebra.get(part, ()))}" for part in parts))
     lines.append("Regime distribution:")
     lines += [
         f"  {regime}: {count} ({100 * count / summary['steps']:.1f}%)"
@@ -116,3 +119,14 @@ def format_audit_report(summary: Mapping[str, Any]) -> list[str]:
     lines.append(f"Status: {summary['status']}")
     verdict = "OK" if summary["hash_chain_ok"] else "FAILED"
     return [*lines, f"Hash chain: {verdict} ({summary['hash_chain_verified']} records verified)"]
+
+
+def _layer_names(binding: object) -> list[str]:
+    """Names of the layers in the order of the header, which a log need not have."""
+    layers: object = cast("Mapping[str, Any]", binding).get("layers") if isinstance(binding, Mapping) else None
+    if not isinstance(layers, list):
+        return []
+    found = cast("list[object]", layers)
+    return [
+        str(cast("Mapping[str, Any]", layer).get("name", "")) if isinstance(layer, Mapping) else "" for layer in found
+    ]
