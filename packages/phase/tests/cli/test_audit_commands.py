@@ -246,3 +246,24 @@ def test_a_link_is_refused_in_one_line(command: str, spo: Spo, log: Path, tmp_pa
     result = spo(command, tmp_path / "link")
     assert result.exit_code == 1
     assert "not a regular file" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["replay", "report", "explain"])
+@pytest.mark.parametrize("content", [b"<!doctype html>\n<html></html>\n", b"time,fan\n0.1,0.2\n", b"\x89PNG\r\n\x1a\n"])
+def test_a_file_that_never_was_a_log_is_not_called_a_damaged_one(
+    command: str, content: bytes, spo: Spo, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_bytes(content)
+    result = spo(command, file)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"ERROR: {file} is not an audit log: ")
+
+
+def test_a_log_with_a_damaged_begin_stays_a_damaged_log(spo: Spo, log: Path) -> None:
+    log.write_bytes(b"x" + log.read_bytes()[1:])
+    result = spo("replay", log)
+    assert result.exit_code == 1
+    assert "Status: tampered" in result.stdout
+    assert result.stderr.startswith("ERROR: audit integrity FAILED after 0 records")

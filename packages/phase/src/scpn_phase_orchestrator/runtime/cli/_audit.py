@@ -20,11 +20,23 @@ __all__ = ["explain", "replay", "report", "watch"]
 
 _EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
+_LOOKED_AT = 2**20
+"""Bytes at the start of a file that tell whether it is a log."""
 
 
 def _refuse(message: str) -> None:
     click.echo(f"ERROR: {one_line(message)}", err=True)
     raise click.exceptions.Exit(EXIT_REFUSED)
+
+
+def _require_log(file: Path) -> None:
+    """Refuse a file that was never an audit log; one that was, however damaged, is for the verifier to judge."""
+    if not file.is_file():  # a pipe, say, which the verifier refuses without opening it
+        return
+    with file.open("rb") as stream:
+        start = stream.read(_LOOKED_AT)
+    if start and not start.lstrip().startswith(b"{") and b'"_previous_hash"' not in start:
+        _refuse(f"{file} is not an audit log: no line of JSON at its start, and no hash chain behind it")
 
 
 @click.command()
@@ -44,6 +56,7 @@ def replay(log: Path, verify: bool, output: Path | None, as_json: bool) -> None:
     """
     from scpn_phase_orchestrator.runtime.replay import ReplayEngine
 
+    _require_log(log)
     found = ReplayEngine(log).verify(reexecute=verify)
     record = found.to_record()
     if output is not None:
@@ -184,6 +197,7 @@ def report(log: Path, as_json: bool) -> None:
     """
     from scpn_phase_orchestrator.reporting.summary import build_audit_report_summary, format_audit_report
 
+    _require_log(log)
     try:
         summary = build_audit_report_summary(log)
     except ValueError as error:
@@ -220,6 +234,7 @@ def explain(log: Path, markdown_out: Path | None, pdf_out: Path | None, max_acti
 
     if max_actions < 1:
         raise click.UsageError("--max-actions must be >= 1")
+    _require_log(log)
     try:
         found = build_explainability_report(log, max_actions=max_actions)
     except ValueError as error:
