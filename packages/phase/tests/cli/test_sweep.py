@@ -21,7 +21,7 @@ def test_a_sweep_prints_means_and_writes_a_run_that_verifies(s1_path: Path, tmp_
     result = spo("sweep", s1_path, "--vary", "coupling.base_strength=0:2:3", "--seeds", 2, "--steps", 40, "--out", out)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["coupling.base_strength", "R_good", "R_bad", "score", "achieved"]
+    assert lines[0].split() == ["coupling.base_strength", "R_good", "R_bad", "lock_bad", "score", "achieved"]
     assert [line.split()[0] for line in lines[1:]] == ["0", "1", "2"]
     assert verify(out / "run").status is VerifyStatus.COMPLETE
     again = spo("sweep", s1_path, "--vary", "coupling.base_strength=0:2:3", "--seeds", 2, "--steps", 40, "--out", out)

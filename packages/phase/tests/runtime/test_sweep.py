@@ -95,6 +95,7 @@ class TestSweep:
             np.mean(expected.r_good_history[-expected.verdict.judged_steps :]), rel=1e-12
         )
         assert result.rows[-1]["actions"] == expected.action_total
+        assert result.rows[-1]["lock_bad"] == expected.verdict.bad_lock
 
     def test_the_run_folder_verifies_and_holds_table_and_figure(self, s1_path: Path, tmp_path: Path) -> None:
         out = tmp_path / "out"
@@ -107,8 +108,26 @@ class TestSweep:
         assert list(rows[0]) == ["seed", "coupling.base_strength", "drivers.physical.zeta", *MEASURES]
         assert [float(row["score"]) for row in rows] == [row["score"] for row in result.rows]
         assert (out / "run" / "figure.svg").read_text().startswith("<")
+        page = (out / "run" / "index.html").read_text()
+        achieved = sum(row["outcome"] == "achieved" for row in result.rows)
+        assert f"achieved on every seed by {achieved} of 6 combinations" in page
+        assert page.count("<svg") == 1
+        assert "lock is the coherence of a bad layer beyond what unrelated phases show by chance" in page
+        assert page.count("<tr><td") >= 6
+        assert "<td>no</td>" in page  # not supervised
         assert len(list(read_events(out / "run"))) == 6
         assert read_manifest(out / "run")["config"]["variations"]["drivers.physical.zeta"] == [0.0, 0.2]
+
+    def test_a_spec_without_bad_layers_has_no_lock_and_no_curve_of_it(self, s1_path: Path, tmp_path: Path) -> None:
+        only_good = tmp_path / "good.yaml"
+        text = s1_path.read_text()
+        assert "bad_layers: [1]" in text
+        only_good.write_text(text.replace("bad_layers: [1]", "bad_layers: []"))
+        result = sweep(only_good, [STRENGTH], out=tmp_path / "out", steps=5, policy_enabled=False, progress=False)
+        assert [row["lock_bad"] for row in result.rows] == [None] * 3
+        page = (tmp_path / "out" / "run" / "index.html").read_text()
+        assert "R of the good layers</text>" in page
+        assert "highest lock of the bad layers</text>" not in page
 
     def test_an_interrupted_sweep_goes_on_where_it_was_stopped(
         self, s1_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -179,8 +179,8 @@ def _measures_text(verdict: Verdict | None, spec: BindingSpec) -> str:
         f"Judged are the last {verdict.judged_steps} steps. A good layer should hold together: its order parameter R, "
         f"which is 1 when all its phases agree, must reach {spec.supervisor.good_target:g} on average. A bad layer "
         "should stay apart: its lock, the coherence beyond what unrelated phases show by chance (0 free, 1 locked), is "
-        f"to be {spec.supervisor.bad_ceiling:g} at most. The score is the weighted mean of the good layers' R and of one "
-        "minus the bad layers' lock; 1 is best."
+        f"to be {spec.supervisor.bad_ceiling:g} at most. The score is the weighted mean of the good layers' R and of "
+        "one minus the bad layers' lock; 1 is best."
     )
 
 

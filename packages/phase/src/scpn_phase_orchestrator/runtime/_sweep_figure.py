@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep_figure_svg"]
 
-_CURVES = (("r_good", "R of the good layers"), ("r_bad", "R of the bad layers"), ("score", "score"))
+_CURVES = (("r_good", "R of the good layers"), ("lock_bad", "highest lock of the bad layers"), ("score", "score"))
 
 
 def sweep_figure_svg(settings: Mapping[str, Sequence[float]], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -42,6 +42,8 @@ def _draw_curves(axis: Axes, settings: Mapping[str, Sequence[float]], rows: Sequ
     ((path, tried),) = settings.items()
     values = sorted(set(tried))
     for (measure, label), colour in zip(_CURVES, PALETTE, strict=False):
+        if any(row[measure] is None for row in rows):
+            continue
         groups = [[row[measure] for row in rows if row[path] == value] for value in values]
         axis.plot(values, [np.mean(group) for group in groups], color=colour, label=label, marker="o", markersize=3)
         axis.fill_between(

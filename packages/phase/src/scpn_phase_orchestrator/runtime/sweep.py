@@ -32,8 +32,9 @@ from scpn_phase_orchestrator.supervisor.policy_rules import PolicyRule, load_pol
 
 __all__ = ["MEASURES", "SweepResult", "Variation", "run_cell", "sweep", "with_setting"]
 
-MEASURES = ("r_good", "r_bad", "mean_r", "score", "outcome", "regime", "actions", "violations")
-"""What a cell gives: means over the steps that the verdict looks at for the first three, then verdict and counts."""
+MEASURES = ("r_good", "r_bad", "mean_r", "score", "outcome", "regime", "actions", "violations", "lock_bad")
+"""What a cell gives: means over the steps that the verdict looks at for the first three, then verdict and counts, and
+the highest lock level of a bad layer (``None`` without one), by which the verdict judges them."""
 MAX_CELLS = 1_000_000
 _NEW_DRIVER_KEYS = ("zeta", "psi", "frequency", "amplitude", "cadence_hz")
 
@@ -128,8 +129,8 @@ def sweep(
     """Run every combination of values with every seed.
 
     ``out/cells.jsonl`` is the ledger: a later call with the same arguments runs only what is missing. When all cells
-    have a value, ``out/run`` is written, a run folder that ``ripieno verify`` checks, with ``results.csv`` and
-    ``figure.svg``.
+    have a value, ``out/run`` is written, a run folder that ``ripieno verify`` checks, with ``results.csv``,
+    ``figure.svg`` and a page, ``index.html``.
 
     Args:
         spec_path: the spec file.
@@ -217,6 +218,7 @@ def run_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
         "regime": result.final_regime,
         "actions": result.action_total,
         "violations": result.boundary_violation_total,
+        "lock_bad": verdict.bad_lock,
     }
 
 
@@ -337,8 +339,9 @@ def _write_run(
     outcomes: Sequence[CellOutcome[dict[str, Any]]],
     rows: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Write the run folder: a row as one event, the table, the figure."""
+    """Write the run folder: a row as one event, the table, the figure, the page."""
     from scpn_phase_orchestrator.runtime._sweep_figure import sweep_figure_svg
+    from scpn_phase_orchestrator.runtime._sweep_page import render_sweep_page
 
     first = cells[0]
     settings = {one.path: list(one.values) for one in variations}
@@ -357,6 +360,8 @@ def _write_run(
         writer.writeheader()
         writer.writerows(rows)
         run.artifact("results.csv", table.getvalue())
-        run.artifact("figure.svg", sweep_figure_svg(settings, rows))
+        picture = sweep_figure_svg(settings, rows)
+        run.artifact("figure.svg", picture)
+        run.artifact("index.html", render_sweep_page(load_binding_spec(spec_path), config, rows, picture))
         best = max(rows, key=lambda row: row["score"])
         run.finish(summary={"cells": len(rows), "best": dict(best)})

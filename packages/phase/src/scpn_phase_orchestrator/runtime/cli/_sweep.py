@@ -75,7 +75,7 @@ def sweep(
     """Run a grid of couplings, knobs or seeds, on one machine or a cluster.
 
     A PATH is the dotted path of a number in the spec, such as coupling.base_strength, drivers.physical.zeta or
-    layers.storms.omegas.0. OUT/run is a run folder with a table and a figure, which 'ripieno verify' checks.
+    layers.storms.omegas.0. OUT/run is a run folder with a table, a figure and a page, which 'ripieno verify' checks.
 
     \b
     Examples:
@@ -133,7 +133,7 @@ def sweep(
         ctx.exit(EXIT_REFUSED)
     if not is_quiet:
         resumed = f", {result.resumed} of them from an earlier call" if result.resumed else ""
-        click.echo(f"{len(result.rows)} cells{resumed}. Wrote {result.folder}.", err=True)
+        click.echo(f"{len(result.rows)} cells{resumed}. Wrote {result.folder}; look at index.html there.", err=True)
 
 
 def _means(paths: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -143,10 +143,16 @@ def _means(paths: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[str]
         groups.setdefault(tuple(row[path] for path in paths), []).append(row)
     lines: list[list[str]] = []
     for values, members in groups.items():
-        means = [sum(row[name] for row in members) / len(members) for name in ("r_good", "r_bad", "score")]
+        means = [_mean([row[name] for row in members]) for name in ("r_good", "r_bad", "lock_bad", "score")]
         achieved = sum(row["outcome"] == "achieved" for row in members)
-        lines.append([*(f"{value:g}" for value in values), *(f"{x:.4f}" for x in means), f"{achieved}/{len(members)}"])
-    shown = table([*paths, "R_good", "R_bad", "score", "achieved"], lines[:MAX_SHOWN])
+        lines.append([*(f"{value:g}" for value in values), *means, f"{achieved}/{len(members)}"])
+    shown = table([*paths, "R_good", "R_bad", "lock_bad", "score", "achieved"], lines[:MAX_SHOWN])
     if len(lines) > MAX_SHOWN:
         shown.append(f"... and {len(lines) - MAX_SHOWN} more; results.csv has them all")
     return shown
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    """Give the mean as text; a dash where a spec has no bad layer."""
+    known = [value for value in values if value is not None]
+    return f"{sum(known) / len(known):.4f}" if known else "-"
