@@ -291,3 +291,79 @@ def test_extract_and_bind_wait_for_no_pipe(tmp_path):
 )
 def test_rates_and_bands_beyond_arithmetic_are_refused(signals, arguments, message):
     refused(spo("extract", signals, *arguments), message)
+
+
+def test_auto_coupling_reads_what_extract_wrote_and_says_what_it_dropped(network_file, tmp_path):
+    phases = tmp_path / "phases.csv"
+    assert spo("extract", network_file, "--sample-rate", "20", "--out", phases).exit_code == 0
+    result = spo("auto-coupling-estimation", phases)
+    assert result.exit_code == 0, result.output
+    assert "3 oscillators" in result.output
+    assert "# Note: time column(s) skipped: time_s" in result.output
+    dropped = re.search(r"# Note: (\d+) of 3000 rows dropped", result.output)
+    assert dropped is not None
+    assert 0 < int(dropped[1]) < 300
+
+
+def test_auto_coupling_skips_time_and_incomplete_rows(tmp_path):
+    phases = np.random.default_rng(0).uniform(0, 2 * np.pi, (100, 2))
+    rows = [f"2026-11-30T10:{k // 60:02}:{k % 60:02},{a},{b}" for k, (a, b) in enumerate(phases)]
+    rows[7] = rows[7].rsplit(",", 1)[0] + ","
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join(["time,a,b", *rows]))
+    record = json.loads(spo("auto-coupling-estimation", path, "--json-out").output)
+    assert len(record["coupling"]) == 2
+    assert any("1 of 100 rows dropped" in note for note in record["notes"])
+    path.write_text("\n".join(["time,a,b", *rows[:10]]))
+    refused(spo("auto-coupling-estimation", path), "9 of 10 rows have a phase of every oscillator; 16 are needed")
+
+
+@pytest.mark.parametrize("stamp", ["11/30/2026 10:{:02}", "30.11.2026 10:{:02}", "2026-11-30T10:{:02}:00", "10:{:02}"])
+def test_dates_that_are_not_used_are_refused_with_advice(tmp_path, stamp):
+    path = tmp_path / "d.csv"
+    rows = [f"{stamp.format(k)},{np.cos(k):.4f}" for k in range(60)]
+    path.write_text("\n".join(["when,x", *rows]))
+    result = refused(spo("extract", path), "column 'when' looks like dates")
+    for advice in ("2026-11-30T10:00:00", "--time-column when", "--sample-rate"):
+        assert advice in result.stderr
+    assert spo("extract", path, "--sample-rate", "1").exit_code == 0
+
+
+def test_a_column_that_rises_like_time_is_pointed_out(tmp_path):
+    path = tmp_path / "h.csv"
+    path.write_text("\n".join(["hour,x", *(f"{k / 10},{np.cos(k):.4f}" for k in range(200))]))
+    assert "give --time-column hour" in " ".join(spo("extract", path).output.split())
+    assert "give --time-column" not in spo("extract", path, "--time-column", "hour").output
+
+
+def test_fit_says_that_columns_look_like_phases(tmp_path):
+    time, path = np.arange(2000) / 20.0, tmp_path / "w.csv"
+    noise = np.cumsum(0.05 * np.random.default_rng(0).normal(size=(2000, 2)), axis=0)
+    phases = np.outer(time, [5.0, 6.1]) + noise
+    np.savetxt(path, phases % (2 * np.pi), delimiter=",", header="a,b", comments="")
+    said = "give --input phases if they are"
+    assert said in " ".join(spo("fit", path, "--sample-rate", "20").output.split())
+    assert said not in spo("fit", path, "--sample-rate", "20", "--input", "phases").output
+    np.savetxt(path, 3.1 * np.cos(phases), delimiter=",", header="a,b", comments="")
+    assert said not in spo("fit", path, "--sample-rate", "20").output
+
+
+def test_a_fitted_spec_has_the_name_of_its_file_and_asks_what_should_lock(network_file, tmp_path):
+    path = tmp_path / "plant two.yaml"
+    result = spo("fit", network_file, "--sample-rate", "20", "--spec-out", path)
+    assert "Note: intervals from extracted phases do not include the error of the extraction" in result.output
+    text = path.read_text()
+    assert load_binding_spec(path).name == "plant_two"
+    assert "base_strength is unused" in text
+    assert "Question for you: which rhythms should lock" in text
+
+
+def test_the_table_of_extract_fits_80_columns_without_broken_numbers(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    time, path = np.arange(4000) / 44100.0, tmp_path / "s.csv"
+    signals = np.column_stack([np.cos(2 * np.pi * f * time) for f in (1234.567, 2345.678)])
+    np.savetxt(path, signals, delimiter=",", header="temperature_in,temperature_out", comments="", fmt="%.5f")
+    output = spo("extract", path, "--sample-rate", "44100").output
+    rows = [line for line in output.splitlines() if line.strip().startswith("temperature_")]
+    assert re.search(r"temperature_in +44100 +123\d +123\d +31\d:31\d0 +0\.9\d +0 +0", rows[0]), output
+    assert max(map(len, output.split("Frequency over")[0].splitlines())) <= 80

@@ -1,4 +1,4 @@
-"""Coupling from signals in a CSV file: how often the intervals hold the truth when phases have to be extracted first."""
+"""Coupling from signals in a CSV file: how often the intervals hold the truth when phases are extracted first."""
 
 import numpy as np
 import pytest

@@ -13,10 +13,15 @@ from scpn_phase_orchestrator.coupling.regression import CouplingFit
 __all__ = ["propose_from_fit"]
 
 
-def propose_from_fit(fit: CouplingFit, source: Path) -> Proposal:
+def propose_from_fit(fit: CouplingFit, source: Path, *, name: str | None = None) -> Proposal:
     """Propose a spec with the fitted frequencies, coupled by the distinguishable couplings (template ``fitted``).
 
     ``base_strength``, which a run does not use beside a template, is the median magnitude of these couplings.
+
+    Args:
+        fit: what was found.
+        source: the file that was fitted.
+        name: of the spec; by default that of the source. Characters that a name cannot have become ``_``.
 
     Raises:
         BindingError: the names or numbers give no valid spec.
@@ -35,11 +40,17 @@ def propose_from_fit(fit: CouplingFit, source: Path) -> Proposal:
         for e in fit.edges
         if e.distinguishable
     ]
+    if found.size:
+        comments.append("Template 'fitted' is the matrix that couples a run; base_strength is unused beside it.")
+    comments.append(
+        "Question for you: which rhythms should lock (good_layers) and which should not (bad_layers)? The data cannot "
+        "say; all layers are called good until you decide."
+    )
     if not found.size:
         comments.append("No coupling is distinguishable from zero: base_strength is 0.")
     comments += [f"Warning: {warning}." for warning in fit.warnings]
     return propose(
-        "".join(c if c.isalnum() or c in "_-" else "_" for c in source.stem) or "fitted",
+        "".join(c if c.isalnum() or c in "_-" else "_" for c in (name or source.stem)) or "fitted",
         grouped_by_frequency(fit.names, [f.omega for f in fit.frequencies], "rhythm"),
         channel="P",
         extractor_type="hilbert",

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ripieno.files import write_atomic
 from scpn_phase_orchestrator._arrays import FloatArray, true_ranges
+from scpn_phase_orchestrator._compat import TWO_PI
 from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.extraction import extract_phase_series
 from scpn_phase_orchestrator.signals.phase_series import PhaseSeries, SampleState
@@ -28,6 +29,11 @@ QUANTITIES = ("phase", "unwrapped", "frequency", "amplitude", "quality", "state"
 
 EXTRACTION_NOTE = "intervals from extracted phases do not include the error of the extraction"
 """What a fit on phases that were read from signals has to say."""
+
+LOOKS_LIKE_PHASES = (
+    "all columns stay within one turn and wrap, like phases, but were read as signals: give --input phases if they are"
+)
+"""Said of columns of phases whose names do not tell."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +102,9 @@ def write_series(series: Sequence[PhaseSeries], path: Path) -> None:
 def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hilbert") -> PhaseMatrix:
     """Give the phases of a table: its ``:unwrapped`` columns, its phase columns, or phases extracted from its signals.
 
-    Phases from an extraction leave `EXTRACTION_NOTE`. Edges, gaps and samples of quality 0 have no usable phase. ``auto`` takes columns called ``<channel>:unwrapped``
-    (as `write_series` writes), else all columns if each name starts with ``phase`` or ``theta``, else extracts.
+    Phases from an extraction leave `EXTRACTION_NOTE`. Edges, gaps and samples of quality 0 have no usable phase.
+    ``auto`` takes columns called ``<channel>:unwrapped`` (as `write_series` writes), else all columns if each name
+    starts with ``phase`` or ``theta``, else extracts.
 
     Args:
         table: what `read_signals` gave.
@@ -124,12 +131,28 @@ def phase_matrix(table: SignalTable, *, origin: str = "auto", method: str = "hil
     ):
         phases = np.column_stack([_unwrapped(column) for column in table.values.T])
         return PhaseMatrix(table.names, phases, table.sample_period_s, "phases", table.notes)
+    looks = all(_looks_like_phase(column) for column in table.values.T)
     series, refused = extract_phase_series(table, method=method)
     phases = np.column_stack([s.usable_phase for s in series])
-    notes = [*table.notes, EXTRACTION_NOTE, *(finding.text for finding in refused)]
+    notes = [LOOKS_LIKE_PHASES] if looks and origin == "auto" else []
+    notes += [*table.notes, EXTRACTION_NOTE, *(finding.text for finding in refused)]
     notes += [f"channel '{s.name}': {f.text}" for s in series for f in s.findings if f.kind != "edge"]
     period = table.sample_period_s * table.sample_rate / series[0].sample_rate
     return PhaseMatrix(tuple(s.name for s in series), phases, period, "signals", tuple(notes))
+
+
+def _looks_like_phase(column: FloatArray) -> bool:
+    """Whether values fill one turn, [0, 2π) or [-π, π), and run through it with jumps of nearly a whole one."""
+    values = column[~np.isnan(column)]
+    if values.size < 3:
+        return False
+    low, high = float(values.min()), float(values.max())
+    if not 0.8 * TWO_PI < high - low <= 1.001 * TWO_PI or not (low > -0.01 or high < np.pi + 0.01):
+        return False
+    steps = np.diff(values)
+    wraps = np.abs(steps) > np.pi
+    forward = float(np.median(steps)) > 0.0
+    return bool(wraps.sum() >= 2 and ((steps[wraps] < 0.0) == forward).mean() > 0.8)
 
 
 def _unwrapped(column: FloatArray) -> FloatArray:

@@ -58,10 +58,12 @@ def extract_phase_series(
     """Give the phase of every channel at every sample.
 
     ``hilbert``: band-pass (by default around the dominant frequency, `band_around`, and for several channels wide
-    enough for the sidebands that coupling makes, `band_with_sidebands`), then the angle of the analytic signal. ``wavelet``: the angle along the strongest Morlet wavelet in the band. ``zero-crossing``: π per crossing
-    of the mean, linear in between. ``event``: 2π per event, linear in between; a channel of zeros and ones marks events
-    at its ones, any other channel lists event times in time units. ``symbolic``: integers from 0; a full round of the
-    states is 2π, steps go the short way. Missing and stuck values are handled as `signals.repair` says.
+    enough for the sidebands that coupling makes, `band_with_sidebands`), then the angle of the analytic signal.
+    ``wavelet``: the angle along the strongest Morlet wavelet in the band, too smooth for couplings to be fitted.
+    ``zero-crossing``: π per crossing of the mean, linear in between. ``event``: 2π per event, linear in between; a
+    channel of zeros and ones marks events at its ones, any other channel lists event times in time units.
+    ``symbolic``: integers from 0; a full round of the states is 2π, steps go the short way. Missing and stuck values
+    are handled as `signals.repair` says.
 
     Quality of a sample, for signals: ``min(1, amplitude / its median)``, 0 where the instantaneous frequency leaves the
     band (or is not positive), halved for edges, clipped and bridged samples. Events: ``1 / (1 + |ln(interval / median

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import warnings
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from scpn_phase_orchestrator.exceptions import ExtractorError
 from scpn_phase_orchestrator.signals.csv_text import LARGEST, TextTable, number_column, read_csv_text
 from scpn_phase_orchestrator.signals.table import SECONDS_PER_UNIT, SignalTable
 from scpn_phase_orchestrator.signals.timebase import (
+    JITTER,
     SHORTEST_PERIOD,
     Stamps,
     looks_like_time,
@@ -27,6 +29,14 @@ from scpn_phase_orchestrator.signals.timebase import (
 
 __all__ = ["read_signals"]
 
+_DATE = re.compile(
+    r"(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ -]?[A-Za-z]{3,9}[ -]?\d{2,4})(?:[T ,]+\d{1,2}:\d{2}.*)?"
+    r"|\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?"
+)
+_UNIT_WORD = re.compile(
+    r"(?:milli|micro)?sec(?:ond)?s?|s|ms|us|min(?:ute)?s?|h|hrs?|hours?|days?|weeks?|months?|elapsed|clock|zeit|uhrzeit",
+    re.IGNORECASE,
+)
 MAX_VALUES = 200_000_000
 """Most values that are read from a Parquet file, rows times columns."""
 
@@ -41,6 +51,7 @@ class _Columns:
     lines: Sequence[int]
     stamps: Stamps | None = None
     notes: list[str] = field(default_factory=list[str])
+    unread_dates: tuple[str, str] | None = None
 
 
 def read_signals(
@@ -90,6 +101,8 @@ def _with_axis(columns: _Columns, sample_rate: float | None, time_unit: str | No
     notes = list(columns.notes)
     if sample_rate is not None or columns.stamps is None:
         if sample_rate is None:
+            _refuse_unread_dates(columns)
+            notes += _rising_columns(columns)
             sample_rate = 1.0
             notes.append("no time column and no sample rate: one sample per second is assumed")
         elif columns.stamps is not None:
@@ -102,6 +115,37 @@ def _with_axis(columns: _Columns, sample_rate: float | None, time_unit: str | No
     values, rate, start, more = on_uniform_axis(columns.source, columns.stamps, columns.values, columns.lines)
     notes += [*columns.stamps.notes, *more]
     return SignalTable(columns.source, tuple(columns.names), values, rate, start, columns.stamps.unit, tuple(notes))
+
+
+def _refuse_unread_dates(columns: _Columns) -> None:
+    """Refuse to assume a rate beside a column of dates."""
+    if columns.unread_dates is None:
+        return
+    name, cell = columns.unread_dates
+    raise ExtractorError(
+        f"{columns.source}: column '{name}' looks like dates ({cell!r:.40}) but is not used: write ISO dates "
+        f"(2026-11-30T10:00:00) or numbers and give --time-column {name}, or give --sample-rate"
+    )
+
+
+def _rising_columns(columns: _Columns) -> list[str]:
+    """Point out a first column that rises evenly, or any whose name is a unit of time."""
+    found: list[str] = []
+    for index, name in enumerate(columns.names):
+        called = _UNIT_WORD.fullmatch(name.strip()) is not None
+        if index and not called:
+            continue
+        steps = np.diff(columns.values[:, index])
+        if steps.size < 3 or not np.isfinite(steps).all() or not (steps > 0.0).all():
+            continue
+        if called or np.ptp(steps) <= JITTER * float(np.median(steps)):
+            found.append(f"column '{name}' rises from row to row like time; if it is, give --time-column {name}")
+    return found
+
+
+def _looks_like_dates(cells: Sequence[str]) -> bool:
+    present = [cell for cell in cells if cell]
+    return bool(present) and all(_DATE.fullmatch(cell) for cell in present)
 
 
 def _from_csv(path: Path, wanted: Sequence[str], time_column: str | None, time_unit: str | None) -> _Columns:
@@ -123,7 +167,9 @@ def _from_csv(path: Path, wanted: Sequence[str], time_column: str | None, time_u
     else:
         chosen, values = _numeric_columns(path.name, table, time_index, notes)
     names = [table.names[index] for index in chosen]
-    return _Columns(path.name, names, np.column_stack(values), table.lines, stamps, notes)
+    dates = [k for k in range(len(table.names)) if k not in chosen and _looks_like_dates(table.columns[k])]
+    unread = next(((table.names[k], next(filter(None, table.columns[k]))) for k in dates), None)
+    return _Columns(path.name, names, np.column_stack(values), table.lines, stamps, notes, unread)
 
 
 def _numeric_columns(
@@ -209,7 +255,9 @@ def _from_parquet(path: Path, wanted: Sequence[str], time_column: str | None, ti
                 f"{path.name}: row {row + 1}, column '{name}': {column[row]:g} is larger than {LARGEST:g}"
             )
         values.append(column)
-    return _Columns(path.name, chosen, np.column_stack(values), lines, stamps, notes)
+    dates = [name for name in left_out if arrow.types.is_temporal(table.schema.field(name).type)]
+    unread = (dates[0], str(table.column(dates[0])[0].as_py())) if dates and table.num_rows else None
+    return _Columns(path.name, chosen, np.column_stack(values), lines, stamps, notes, unread)
 
 
 def _refuse_parquet(source: str, names: Sequence[str], n_rows: int) -> None:

@@ -194,6 +194,7 @@ def _seconds(source: str, name: str, cell: str, line: int) -> float:
         moment = datetime.fromisoformat(cell)
     except ValueError as error:
         raise ExtractorError(
-            f"{source}: line {line}: time column '{name}' must hold numbers or ISO dates, got {cell!r:.60}"
+            f"{source}: line {line}: time column '{name}' must hold numbers or ISO dates, got {cell!r:.60}; "
+            "write 2026-11-30T10:00:00, or give --sample-rate"
         ) from error
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

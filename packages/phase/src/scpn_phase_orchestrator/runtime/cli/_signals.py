@@ -191,7 +191,7 @@ def fit(
     if spec_out is not None:
         from scpn_phase_orchestrator.autotune.fitted import propose_from_fit
 
-        write_output(spec_out, propose_from_fit(found, file).to_yaml().encode(), artifact="spec")
+        write_output(spec_out, propose_from_fit(found, file, name=spec_out.stem).to_yaml().encode(), artifact="spec")
     if as_json:
         record = {"fit": found.to_record(), "input": phases.origin, "notes": list(phases.notes), "source": file.name}
         click.echo(json.dumps(record, indent=2, sort_keys=True))
@@ -297,31 +297,35 @@ def auto_coupling_estimation(
 ) -> None:
     """Estimate who drives whom by phase transfer entropy.
 
-    PATH holds phases in rad (.csv or .npy). Row i, column j of the result is the influence of i on j.
+    PATH holds phases in rad (.csv or .npy), or is what `spo extract --out x.csv` wrote: then one row per sample, time
+    skipped, incomplete rows dropped. Row i, column j of the result is the influence of i on j.
 
     \b
     Examples:
       spo auto-coupling-estimation phases.npy
+      spo extract machines.csv --out phases.csv && spo auto-coupling-estimation phases.csv
       spo auto-coupling-estimation phases.csv --orientation time-by-oscillator --n-bins 6 --json-out
     """
     from scpn_phase_orchestrator.coupling.inference import estimate_coupling
-    from scpn_phase_orchestrator.signals.matrix_file import read_matrix
+    from scpn_phase_orchestrator.signals.matrix_file import read_phase_matrix
 
-    matrix = read_matrix(path)
+    matrix, notes = read_phase_matrix(path, rows_are_times=orientation == "time-by-oscillator")
     estimate = estimate_coupling(
-        matrix if orientation == "oscillator-by-time" else matrix.T,
+        matrix,
         n_bins=n_bins,
         threshold_quantile=threshold_quantile,
         threshold_absolute=threshold_absolute,
         normalisation="max" if normalisation == "max" else "none",
     )
     if json_out:
-        click.echo(json.dumps(estimate.to_record(), indent=2, sort_keys=True))
+        click.echo(json.dumps({**estimate.to_record(), "notes": list(notes)}, indent=2, sort_keys=True))
         return
     click.echo(
         f"# phase transfer entropy, row drives column: {estimate.scores.shape[0]} oscillators, {n_bins} bins, "
         f"threshold {estimate.threshold:.6g} nats, normalisation {normalisation}"
     )
+    for note in notes:
+        click.echo(printable(f"# Note: {note}"))
     for warning in estimate.warnings:
         click.echo(f"# Warning: {warning}")
     for row in estimate.coupling:
@@ -353,6 +357,12 @@ def _plot(series: Sequence[PhaseSeries], path: Path) -> None:
     write_output(path, buffer.getvalue(), artifact="figure")
 
 
+def _short(value: float, digits: int) -> str:
+    """A number with so many significant digits, and an exponent only where it is shorter."""
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:.0f}" if 10.0 ** (digits - 1) <= abs(rounded) < 1e6 else f"{rounded:g}"
+
+
 def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Sequence[Finding]) -> None:
     from ripieno.report import Table, print_table
     from scpn_phase_orchestrator.signals.drawing import frequency_chart
@@ -365,10 +375,10 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
         rows.append(
             (
                 channel.name,
-                channel.sample_rate,
-                channel.dominant_frequency,
-                channel.mean_frequency,
-                "" if channel.band is None else f"{channel.band[0]:.3g}:{channel.band[1]:.3g}",
+                _short(channel.sample_rate, 4),
+                _short(channel.dominant_frequency, 4),
+                _short(channel.mean_frequency, 4),
+                "" if channel.band is None else ":".join(_short(edge, 3) for edge in channel.band),
                 round(channel.mean_quality, 2),
                 counts[0],
                 counts[1],
@@ -394,7 +404,7 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
 
 def _print_fit(found: CouplingFit, notes: Sequence[str]) -> None:
     from ripieno.report import Table, print_table
-    from scpn_phase_orchestrator.signals.export import EXTRACTION_NOTE
+    from scpn_phase_orchestrator.signals.export import EXTRACTION_NOTE, LOOKS_LIKE_PHASES
 
     percent = f"{100 * found.confidence:g} %"
     rows: list[tuple[object, ...]] = [
@@ -424,7 +434,7 @@ def _print_fit(found: CouplingFit, notes: Sequence[str]) -> None:
     for warning in found.warnings:
         click.echo(printable(f"WARNING: {warning}"))
     for note in notes:
-        click.echo(printable(f"Note: {note}" if note == EXTRACTION_NOTE else f"- {note}"))
+        click.echo(printable(f"Note: {note}" if note in (EXTRACTION_NOTE, LOOKS_LIKE_PHASES) else f"- {note}"))
 
 
 def _proposal_text(proposal: Proposal, *, emit_equations: bool, json_out: bool) -> str:
