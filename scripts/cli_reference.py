@@ -35,7 +35,7 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 |---|---|
 | `compare` | supervised runs end with a worse verdict than open-loop ones |
 | `sweep` | a cell failed |
-| `validate` | the spec is invalid |
+| `validate` | the spec or its rule file is invalid |
 | `replay`, `report`, `explain`, `watch` | the log or stream does not hold, or a step does not lead to the next |
 | `quickstart` | anything that it checks does not hold |
 

@@ -104,7 +104,7 @@ class TestNew:
         for command in commands:
             done = spo(*command)
             assert done.exit_code == 0, done.output
-        assert "Supervision improved the verdict on 3 of 3 seeds" in spo(*commands[1]).output
+        assert "Supervision gave a better outcome on 3 of 3 seeds" in spo(*commands[1]).output
         assert spo("replay", "run.jsonl", "--verify").exit_code == 0
         assert spo("validate", "mine").stderr == ""
 
