@@ -16,7 +16,7 @@ def python_of_prism(text: str) -> str:
     text = re.sub(r"(?<![<>!])=", "==", text)
     text = text.replace("&", " and ").replace("|", " or ")
     text = re.sub(r"!(?!=)", " not ", text)
-    return text.replace("true", "True").replace("false", "False")
+    return re.sub(r"\bfalse\b", "False", re.sub(r"\btrue\b", "True", text))
 
 
 def _without_innermost_choice(text: str) -> str:
@@ -311,7 +311,8 @@ class TlaModule:
             yes, no = rest.split(" ELSE ", 1)
             text = text[: match.start()] + f"(({yes}) if ({condition}) else ({no}))" + text[match.end() :]
         text = text.replace("/\\", " and ").replace("\\/", " or ").replace("~", " not ")
-        text = re.sub(r"(?<![<>=!])=(?!=)", "==", text).replace("TRUE", "True").replace("FALSE", "False")
+        text = re.sub(r"(?<![<>=!])=(?!=)", "==", text)
+        text = re.sub(r"\bFALSE\b", "False", re.sub(r"\bTRUE\b", "True", text))  # not inside a name
 
         class Lookup(dict[str, Any]):
             def __missing__(inner, key: str) -> Any:  # noqa: N805
