@@ -164,6 +164,13 @@ def test_a_drive_of_one_layer_is_drawn_for_that_layer(s1_path: Path):
     assert {f"zeta, {spec.layers[0].name} (good)", "zeta, other layers"} <= labels_of(drive)
 
 
+def test_a_knob_at_rest_is_drawn_in_a_scale_that_begins_at_0(grid: Runs):
+    for axis in figures.knob_figure(recorded(grid[0])).axes:
+        low, high = axis.get_ylim()
+        assert low <= 0.0
+        assert high >= 0.1
+
+
 def test_the_overview_holds_the_knobs(grid: Runs):
     labels = [axis.get_ylabel() for axis in figures.overview_figure(recorded(grid[1])).axes]
     assert {"order parameter R", "R or lock level", "gain on K", "lag alpha in rad", "drive zeta"} <= set(labels)

@@ -112,6 +112,7 @@ class TestSweep:
         achieved = sum(row["outcome"] == "achieved" for row in result.rows)
         assert f"achieved on every seed by {achieved} of 6 combinations" in page
         assert page.count("<svg") == 1
+        assert "<image" not in page  # the page may load nothing, and a bitmap counts as loading
         assert "lock is the coherence of a bad layer beyond what unrelated phases show by chance" in page
         assert page.count("<tr><td") >= 6
         assert "<td>no</td>" in page  # not supervised

@@ -404,6 +404,9 @@ def _draw_knobs(figure: Figure | SubFigure, history: RunHistory) -> None:
                 axis.plot(
                     time_s, own[name][part, k], color=colour, label=f"{name}, {_label(history, k)}", linewidth=1.3
                 )
+        # A knob at rest is a flat line above or on 0, not a line in a scale of rounding errors.
+        axis.update_datalim([(time, least) for time in time_s[:1] for least in (0.0, 0.1)])
+        axis.autoscale_view()
         axis.set_ylabel(label)
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     panels[0].set_title("Knobs: what the supervisor turned")

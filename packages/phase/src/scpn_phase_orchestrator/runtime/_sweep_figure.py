@@ -34,7 +34,8 @@ def sweep_figure_svg(settings: Mapping[str, Sequence[float]], rows: Sequence[Map
             _draw_curves(axis, settings, rows)
         else:
             image = _draw_map(axis, settings, rows)
-            figure.colorbar(image, ax=axis, label="mean score")
+            scale: Any = figure.colorbar(image, ax=axis, label="mean score")
+            scale.solids.set_rasterized(False)  # shapes, not a bitmap: pages may not load images, not even from inside
         return figure_to_svg(figure)
 
 
@@ -62,7 +63,9 @@ def _draw_map(axis: Axes, settings: Mapping[str, Sequence[float]], rows: Sequenc
         [[np.mean([row["score"] for row in rows if row[first] == x and row[second] == y]) for x in across] for y in up]
     )
     axis.grid(visible=False)
-    image = axis.imshow(scores, origin="lower", aspect="auto", vmin=0.0, vmax=1.0, cmap="viridis")
+    image = axis.pcolormesh(
+        np.arange(len(across)), np.arange(len(up)), scores, shading="nearest", vmin=0.0, vmax=1.0, cmap="viridis"
+    )
     for ticks, values in ((axis.set_xticks, across), (axis.set_yticks, up)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).astype(int))
         ticks(shown, [f"{values[k]:g}" for k in shown])
