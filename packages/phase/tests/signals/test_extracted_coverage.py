@@ -89,3 +89,14 @@ def test_windows_are_short_enough_for_oscillators_that_lock_and_slip(network):
     fit = fit_phase_coupling(phases, 1.0)
     assert fit.window_samples <= 6
     assert all(e.low <= 0.05 <= e.high for e in fit.edges)
+
+
+def test_phases_beside_the_marked_edges_are_right_in_the_wide_band_too():
+    time = np.arange(3000) / 20.0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        phases = 2 * np.pi * np.outer(time, rng.uniform(0.5, 2.0, 2)) + rng.uniform(0.0, 2 * np.pi, 2)
+        table = SignalTable("x", ("a", "b"), np.cos(phases) + 5.0, 20.0, 0.0, "s")
+        for k, channel in enumerate(extract_phase_series(table)[0]):
+            error = np.angle(np.exp(1j * (channel.unwrapped - phases[:, k])))
+            assert np.abs(error[channel.state == 0]).max() < 0.15

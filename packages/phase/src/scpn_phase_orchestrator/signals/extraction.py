@@ -29,6 +29,8 @@ FILTER_ORDER = 3
 """Order of the Butterworth band-pass, forwards and backwards: steeper rings longer, flatter lets harmonics through."""
 EDGE_RINGS = 1.5
 """Marked at either end, in inverse bandwidths: from there on the phase of a clean rhythm is good to 0.1 rad."""
+LOW_EDGE = 3.0
+"""A band counts as no wider than so many times its lower end, where filters ring longest."""
 EVENT_SAMPLES_PER_TURN = 20
 """Samples per median interval of the fastest event train, when no rate is given."""
 MUCH_OUTSIDE = 0.1
@@ -241,9 +243,10 @@ def _read(signal: FloatArray, sample_rate: float, method: str, band: tuple[float
 
 
 def _read_hilbert(signal: FloatArray, sample_rate: float, band: tuple[float, float]) -> _Reading:
-    # One over the bandwidth is how long the filter rings. The stretch is continued by its own mirror image (odd about
-    # the end points) for three times that, so that neither the filter nor the transform sees a jump at its ends.
-    ringing = int(np.ceil(sample_rate / (band[1] - band[0])))
+    # One over the bandwidth is how long the filter rings, or longer when the band begins close to zero. The stretch is
+    # continued by its own mirror image (odd about the end points) for three times that, so that neither the filter nor
+    # the transform sees a jump at its ends.
+    ringing = int(np.ceil(sample_rate / min(band[1] - band[0], LOW_EDGE * band[0])))
     mirrored = min(signal.size - 1, 3 * ringing)
     before = 2.0 * signal[0] - signal[mirrored:0:-1]
     after = 2.0 * signal[-1] - signal[-2 : -mirrored - 2 : -1]
