@@ -256,7 +256,7 @@ def _verdict_tables(verdict: Verdict | None) -> Sequence[Table]:
 
 def _action_text(history: RunHistory) -> str:
     if not history.actions:
-        return "It did not act."
+        return "It did not act." if history.is_supervised else "An open loop has no supervisor."
     counts = Counter(f"{action.knob} of {action.scope}" for _, action in history.actions)
     return "Actions: " + ", ".join(f"{count} on {name}" for name, count in counts.most_common()) + "."
 
