@@ -50,8 +50,8 @@ def test_help_has_the_line_of_the_table_and_an_example(name):
 def test_extract_prints_table_chart_and_findings(signals):
     result = spo("extract", signals)
     assert result.exit_code == 0, result.output
-    assert re.search(r"pump +20 +0\.8\d* +0\.[78]", result.output)
-    assert re.search(r"valve +20 +1\.(1|09)", result.output)
+    assert re.search(r"pump +0\.8\d* +0\.[78]", result.output)
+    assert re.search(r"valve +1\.(1|09)", result.output)
     assert "▄" in result.output or "▅" in result.output
     assert "time column 'time' was recognised" in result.output
     assert "pump: " in result.output
@@ -365,5 +365,5 @@ def test_the_table_of_extract_fits_80_columns_without_broken_numbers(tmp_path, m
     np.savetxt(path, signals, delimiter=",", header="temperature_in,temperature_out", comments="", fmt="%.5f")
     output = spo("extract", path, "--sample-rate", "44100").output
     rows = [line for line in output.splitlines() if line.strip().startswith("temperature_")]
-    assert re.search(r"temperature_in +44100 +123\d +123\d +31\d:31\d0 +0\.9\d +0 +0", rows[0]), output
+    assert re.search(r"temperature_in +123\d +123\d +31\d:31\d0 +0\.9\d +0 +0", rows[0]), output
     assert max(map(len, output.split("Frequency over")[0].splitlines())) <= 80

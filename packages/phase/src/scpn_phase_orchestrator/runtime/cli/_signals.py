@@ -375,7 +375,6 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
         rows.append(
             (
                 channel.name,
-                _short(channel.sample_rate, 4),
                 _short(channel.dominant_frequency, 4),
                 _short(channel.mean_frequency, 4),
                 "" if channel.band is None else ":".join(_short(edge, 3) for edge in channel.band),
@@ -384,12 +383,13 @@ def _print_series(table: SignalTable, series: Sequence[PhaseSeries], refused: Se
                 counts[1],
             )
         )
-    headers = ("channel", "rate", "peak", "mean", "band", "quality", "gap", "bridged")
+    headers = ("channel", "peak", "mean", "band", "quality", "gap", "bridged")
     print_table(
         Table(
             headers,
             rows,
-            f"{table.source}: {table.values.shape[0]} samples; frequencies per {unit}, {series[0].method}",
+            f"{table.source}: {series[0].state.size} samples, {_short(series[0].sample_rate, 4)} per {unit}; "
+            f"frequencies per {unit}, {series[0].method}",
         )
     )
     click.echo("Frequency over the record (5th to 95th percentile):")
