@@ -12,7 +12,8 @@ from scpn_phase_orchestrator.runtime.cli._json_input import INPUT_FILE, OUTPUT_F
 __all__ = ["meta_transfer_manifest"]
 
 
-@click.command("meta-transfer-manifest")
+# Also called alone, as scpn-meta: the options for help are those of spo.
+@click.command("meta-transfer-manifest", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("audit_paths", nargs=-1, type=INPUT_FILE)
 @click.option(
     "--audit-directory",
