@@ -5,6 +5,7 @@ Run it with `.venv/bin/python scripts/cli_reference.py`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,5 +73,10 @@ def _sections(command: click.Command, parent: click.Context | None, name: str) -
 
 
 if __name__ == "__main__":
+    is_check = sys.argv[1:] == ["--check"]  # in a process of its own: a command remembers how it was called before
     for page, render in PAGES.items():
-        (REFERENCE / page).write_text(render(), encoding="utf-8")
+        path, text = REFERENCE / page, render()
+        if not is_check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{page} is not what the commands say; run: .venv/bin/python scripts/cli_reference.py")

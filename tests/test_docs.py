@@ -27,12 +27,10 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "packages").glob("*/README.md")])
 
 
-@pytest.mark.parametrize("page", ["cli.md", "phase-cli.md"])
-def test_cli_references_are_what_the_commands_say(page):
-    script = runpy.run_path(str(ROOT / "scripts" / "cli_reference.py"))
-    assert (ROOT / "docs/reference" / page).read_text(encoding="utf-8") == script["PAGES"][page](), (
-        "run: .venv/bin/python scripts/cli_reference.py"
-    )
+def test_cli_references_are_what_the_commands_say():
+    command = [sys.executable, str(ROOT / "scripts" / "cli_reference.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_exit_codes_of_spo_are_those_of_the_page():
