@@ -17,12 +17,12 @@ from scpn_phase_orchestrator.runtime.audit_logger import AuditLogger
 from scpn_phase_orchestrator.runtime.replay import ReplayEngine
 from scpn_phase_orchestrator.upde.metrics import LayerState, UPDEState
 
-SETTINGS: tuple[tuple[str, FsyncPolicy, bool, bool], ...] = (
-    ("fsync never", "never", False, False),
-    ("fsync every 32 records (default)", "batch", False, False),
-    ("fsync every record", "always", False, False),
-    ("default, signed", "batch", True, False),
-    ("default, with an event stream", "batch", False, True),
+SETTINGS: tuple[tuple[str, tuple[FsyncPolicy, bool, bool]], ...] = (
+    ("fsync never", ("never", False, False)),
+    ("fsync every 32 records (default)", ("batch", False, False)),
+    ("fsync every record", ("always", False, False)),
+    ("default, signed", ("batch", True, False)),
+    ("default, with an event stream", ("batch", False, True)),
 )
 SIZES = ((12, 3), (64, 8), (256, 16))
 N_RECORDS = 2_000
@@ -83,9 +83,7 @@ def main() -> None:
     pin_to_one_core()
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            measure(Path(folder), n, n_layers, label, setting)
-            for n, n_layers in SIZES
-            for label, *setting in SETTINGS  # type: ignore[misc]
+            measure(Path(folder), n, n_layers, label, setting) for n, n_layers in SIZES for label, setting in SETTINGS
         ]
     write_results(
         "phase_audit_speed",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from scpn_phase_orchestrator.binding._document import Mapping, Node, Scalar, Sequence, plain
 
@@ -253,7 +253,7 @@ class Integer:
         if not is_whole or isinstance(value, bool):
             hint = _layer_hint(value, report) if self.is_layer else ""
             return report.wrong_type(self.expected, node, path, hint)
-        number = int(value)  # type: ignore[arg-type]
+        number = int(cast("float", value))
         if self.minimum is not None and number < self.minimum:
             return report.wrong_value(f"must be >= {self.minimum}", node, path)
         return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from scpn_phase_orchestrator.actuation.mapper import ControlAction
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.monitor.coherence import lock_level
 from scpn_phase_orchestrator.supervisor.regimes import REGIME_RANK
-from scpn_phase_orchestrator.supervisor.verdict import JUDGED_SHARE, longest_bad_beat_s
+from scpn_phase_orchestrator.supervisor.verdict import judged_steps
 
 __all__ = ["REGIME_CODES", "HistoryRecorder", "RunHistory"]
 
@@ -105,7 +104,7 @@ class HistoryRecorder:
             "bad_ceiling": spec.supervisor.bad_ceiling,
             "is_supervised": is_supervised,
         }
-        self._beat_steps = longest_bad_beat_s(spec) / spec.sample_period_s
+        self._spec = spec
         sizes = self._labels["layer_sizes"]
         self._layer_of = np.repeat(np.arange(len(sizes)), sizes)
         self._dt = spec.sample_period_s
@@ -176,6 +175,6 @@ class HistoryRecorder:
             actions=tuple(self._actions),
             alpha_layers=self._alpha_layers[rows].copy(),
             zeta_layers=self._zeta_layers[rows].copy(),
-            window_steps=max(1, round(self._rows * JUDGED_SHARE), math.ceil(min(self._rows, self._beat_steps))),
+            window_steps=judged_steps(self._spec, self._rows),
             **self._labels,
         )

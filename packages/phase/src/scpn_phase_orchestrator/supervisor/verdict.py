@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 from scpn_phase_orchestrator.binding.types import BindingSpec
 from scpn_phase_orchestrator.monitor.coherence import lock_level, longest_beat_s
 
-__all__ = ["JUDGED_SHARE", "MARGIN", "LayerFinding", "Outcome", "Verdict", "judge", "longest_bad_beat_s"]
+__all__ = [
+    "JUDGED_SHARE",
+    "MARGIN",
+    "LayerFinding",
+    "Outcome",
+    "Verdict",
+    "judge",
+    "judged_steps",
+    "longest_bad_beat_s",
+]
 
 JUDGED_SHARE = 0.25
 """Share of a run, at its end, that the verdict looks at, unless a beat of a bad layer is longer."""
@@ -144,6 +153,12 @@ def longest_bad_beat_s(spec: BindingSpec) -> float:
     return max((longest_beat_s(layer.omegas or ()) for layer in spec.layers if layer.index in bad), default=0.0)
 
 
+def judged_steps(spec: BindingSpec, steps: int) -> int:
+    """Give how many steps at the end of a run of ``steps`` are judged, at least 1."""
+    beat_steps = longest_bad_beat_s(spec) / spec.sample_period_s
+    return max(1, round(steps * JUDGED_SHARE), math.ceil(min(steps, beat_steps)))
+
+
 def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
     """Judge a run by the coherence of its layers over its last quarter, or one beat of a bad layer if that is longer.
 
@@ -162,8 +177,7 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
         raise ValueError("a run without a step has no verdict")
     if n_layers != len(spec.layers):
         raise ValueError(f"layer_r must have {len(spec.layers)} columns, got {n_layers}")
-    beat_steps = longest_bad_beat_s(spec) / spec.sample_period_s
-    judged = max(1, round(steps * JUDGED_SHARE), math.ceil(min(steps, beat_steps)))
+    judged = judged_steps(spec, steps)
     tail = layer_r[-judged:]
     sizes = np.array([max(1, len(layer.oscillator_ids)) for layer in spec.layers], dtype=np.int64)
     mean_r = tail.mean(axis=0)
@@ -177,7 +191,7 @@ def judge(spec: BindingSpec, layer_r: NDArray[np.float64]) -> Verdict:
             k = position[index]
             holds = mean_r[k] >= spec.supervisor.good_target if is_good else lock[k] <= spec.supervisor.bad_ceiling
             findings.append(LayerFinding(spec.layers[k].name, is_good, float(mean_r[k]), float(lock[k]), bool(holds)))
-    is_short = judged < beat_steps or any(
+    is_short = judged < longest_bad_beat_s(spec) / spec.sample_period_s or any(
         steps < longest_beat_s(layer.omegas or ()) / spec.sample_period_s and np.ptp(tail[:, k]) > STEADY_R
         for k, layer in enumerate(spec.layers)
         if layer.index in spec.objectives.good_layers

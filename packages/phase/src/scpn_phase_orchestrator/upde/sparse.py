@@ -173,10 +173,11 @@ class SparseUPDEEngine(PhaseEngine):
                 raise ValueError("a PreparedSparseCoupling comes without col_indices, knm_values and alpha_values")
             prepared = row_ptr
         else:
-            for name, value in (("col_indices", col_indices), ("knm_values", knm_values)):
-                if value is None:
-                    raise ValueError(f"{name} is required")
-            prepared = PreparedSparseCoupling.from_rows(row_ptr, col_indices, knm_values, alpha_values)  # type: ignore[arg-type]
+            if col_indices is None:
+                raise ValueError("col_indices is required")
+            if knm_values is None:
+                raise ValueError("knm_values is required")
+            prepared = PreparedSparseCoupling.from_rows(row_ptr, col_indices, knm_values, alpha_values)
         if prepared.n != self._n:
             raise ValueError(f"row_ptr must have shape ({self._n + 1},), got ({prepared.n + 1},)")
         return prepared
