@@ -5,7 +5,7 @@ HTML file that loads nothing; `render_run` writes the page of any run folder; `p
 """
 
 from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg
-from ripieno.report._page import Figure, Section, Table, render_page
+from ripieno.report._page import Figure, Section, Table, Verdict, render_page
 from ripieno.report._run_page import render_run, render_runs
 from ripieno.report._terminal import print_table
 
@@ -15,6 +15,7 @@ __all__ = [
     "Figure",
     "Section",
     "Table",
+    "Verdict",
     "figure_to_svg",
     "print_table",
     "render_page",

@@ -15,7 +15,7 @@ from ripieno.report._text import cell_text, is_digest, is_numeric
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Figure", "Section", "Table", "Verdict", "render_page", "render_template"]
+__all__ = ["Figure", "Section", "Table", "Verdict", "render_page"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ class Verdict:
     text: str
 
 
-def render_page(*, title: str, lead: str, sections: Sequence[Section], footer: str = "") -> str:
+def render_page(
+    *, title: str, lead: str, sections: Sequence[Section], footer: str = "", verdict: Verdict | None = None
+) -> str:
     """Give a complete HTML page; every text is escaped, every resource is inside.
 
     Args:
@@ -94,14 +96,8 @@ def render_page(*, title: str, lead: str, sections: Sequence[Section], footer: s
         lead: one or two sentences under the title.
         sections: in reading order; four or more get a list of contents.
         footer: small print.
+        verdict: what the page says before anything else.
     """
-    return render_template(title=title, lead=lead, sections=sections, footer=footer)
-
-
-def render_template(
-    *, title: str, lead: str, sections: Sequence[Section], footer: str = "", verdict: Verdict | None = None
-) -> str:
-    """Like `render_page`, with an optional verdict on top."""
     numbers = {"figure": 0, "table": 0}
     views = [_section_view(section, f"s{index}", numbers) for index, section in enumerate(sections, start=1)]
     template = _environment().get_template("page.html.j2")

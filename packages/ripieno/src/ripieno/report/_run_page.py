@@ -13,7 +13,7 @@ from ripieno.chain import walk_chain
 from ripieno.errors import InputError, IntegrityError
 from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg
 from ripieno.report._nested import flat, shortened, tables_of
-from ripieno.report._page import Figure, Section, Table, Verdict, render_template
+from ripieno.report._page import Figure, Section, Table, Verdict, render_page
 from ripieno.report._text import NOTHING
 from ripieno.run import read_manifest
 from ripieno.verify import VerifyReport, VerifyStatus, verify
@@ -66,7 +66,7 @@ def render_run(folder: Path | str) -> str:
         title = f"{manifest['system']}: {manifest['kind']}"
         lead = f"Run {folder.name}, started {_moment(manifest['started_at'])}."
         sections = [*_what_ran(manifest), *_what_happened(log), *_files(manifest, log), *sections, *_setting(manifest)]
-    return render_template(
+    return render_page(
         title=title,
         lead=lead,
         sections=sections,
@@ -117,7 +117,7 @@ def render_runs(folders: Sequence[Path | str]) -> str:
         "Not all hold." if problems else "All hold.",
         problems[0] if problems else f"{unfinished} of {len(reports)} did not reach their end." if unfinished else "",
     )
-    return render_template(
+    return render_page(
         title=f"{len(paths)} runs",
         lead="Each was verified when this page was written.",
         sections=sections,

@@ -1,0 +1,5 @@
+"""``python -m agentinputlab``."""
+
+from agentinputlab.cli.main import main
+
+main()

@@ -1,0 +1,394 @@
+"""The page of a campaign: what was compared, what came out, and how to check it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.report import FIGURE_STYLE, PALETTE, Figure, Section, Table, Verdict, figure_to_svg, render_page
+from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.results import PairResult, PairStatus
+
+__all__ = ["headline", "render_campaign_page", "verdict_sentence"]
+
+_TONE = {"helps": "good", "hurts": "bad"}
+_KINDS = (
+    ("both solved it", PALETTE[6], "●●"),
+    ("only the changed input solved it", PALETTE[2], "○●"),
+    ("only the original input solved it", PALETTE[4], "●○"),
+    ("neither solved it", "#c9c9c9", "○○"),
+    ("no score", "#ffffff", "?"),
+)
+_MAX_DRAWN = 60
+
+
+def render_campaign_page(
+    plan: CampaignPlan,
+    rows: Sequence[PairResult],
+    analysis: Mapping[str, Any],
+    *,
+    evidence: Mapping[str, str],
+    measured: str,
+) -> str:
+    """Give the whole page as HTML.
+
+    Args:
+        plan: what was to be measured.
+        rows: one per expected pair.
+        analysis: what `analyse` gave for them.
+        evidence: label and digest or file name of what a reader can check.
+        measured: one sentence that says who answered (scripted rules, or which models).
+    """
+    comparisons: list[Mapping[str, Any]] = list(analysis["comparisons"])
+    first = comparisons[0]
+    return render_page(
+        title="Does the changed input help?",
+        lead=_lead(plan, rows, measured),
+        verdict=_page_verdict(comparisons),
+        sections=[
+            Section(
+                "What came out",
+                "\n\n".join(verdict_sentence(row) for row in comparisons),
+                figures=[_difference_figure(comparisons), _task_figure(plan, rows)],
+                tables=[_comparison_table(comparisons)],
+            ),
+            Section("Task by task", _HOW_TO_READ_PAIRS, tables=_pair_tables(plan, rows)),
+            Section("What it used", _USAGE_TEXT, tables=[_usage_table(comparisons)]),
+            *_failure_section(rows),
+            Section("How it was measured", _METHOD_TEXT, tables=[_treatment_table(plan)]),
+            Section(
+                "Check it yourself",
+                "Every number on this page is derived from receipts in this folder. `ripieno verify FOLDER` reads every "
+                "byte again, derives the results again and compares them. A digest finds a change only if you noted it "
+                "where nobody else can write.",
+                tables=[Table(["What", "Value"], list(evidence.items()), "What to pin")],
+            ),
+        ],
+        footer=f"Arena {plan.arena}, split {plan.split}, metric {first['metric']}. 95 % paired bootstrap interval "
+        f"(seed {plan.bootstrap_seed}); exact two-sided sign test; Holm's correction over {len(comparisons)} comparison"
+        f"{'' if len(comparisons) == 1 else 's'}; level {plan.alpha:g}.",
+    )
+
+
+def headline(analysis: Mapping[str, Any]) -> str:
+    """Give the outcome in a sentence or two, for a terminal."""
+    return " ".join(verdict_sentence(row) for row in analysis["comparisons"])
+
+
+def verdict_sentence(row: Mapping[str, Any]) -> str:
+    """Say in one or two sentences what one comparison found."""
+    name, expected = f"{row['treatment']} ({row['slot']})", row["expected"]
+    counts = (
+        f"of {expected} tasks it solved {row['wins']} that the original input did not, and lost {row['losses']} "
+        f"that the original input solved; {row['ties']} came out the same"
+    )
+    unresolved = f", {row['unresolved']} have no score" if row["unresolved"] else ""
+    if row["verdict"] == "nothing scored":
+        return f"{name}: no pair could be scored, so nothing can be said."
+    low, high = row["difference_interval"]
+    number = (
+        f"Difference in solved tasks {_percent(row['difference'])} (95 % {_percent(low)} to {_percent(high)}), "
+        f"exact p = {_p(row['p_value'])}"
+    )
+    corrected = f", {_p(row['p_value_holm'])} corrected" if row["p_value_holm"] != row["p_value"] else ""
+    meaning = {
+        "helps": "The changed input helped.",
+        "hurts": "The changed input did harm.",
+        "not shown": "That is not enough to tell a difference.",
+        "depends on unresolved pairs": "But the pairs without a score could turn this round.",
+    }[row["verdict"]]
+    return f"{name}: {counts}{unresolved}. {number}{corrected}. {meaning}"
+
+
+def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
+    verdicts = [row["verdict"] for row in comparisons]
+    word = verdicts[0] if len(set(verdicts)) == 1 else "mixed"
+    unresolved = sum(row["unresolved"] for row in comparisons)
+    tone = "warning" if unresolved or word not in _TONE else _TONE[word]
+    words = {"helps": "It helps", "hurts": "It hurts", "not shown": "No difference shown", "mixed": "Mixed"}
+    if len(comparisons) == 1:
+        return Verdict(tone, words.get(word, word.capitalize()), verdict_sentence(comparisons[0]))  # type: ignore[arg-type]
+    counted = ", ".join(f"{verdicts.count(kind)} × {words.get(kind, kind).lower()}" for kind in dict.fromkeys(verdicts))
+    return Verdict(tone, words.get(word, word.capitalize()), f"{len(comparisons)} comparisons: {counted}.")  # type: ignore[arg-type]
+
+
+def _lead(plan: CampaignPlan, rows: Sequence[PairResult], measured: str) -> str:
+    tasks = len({(row.slot, row.task_id) for row in rows})
+    names = ", ".join(treatment.name for treatment in plan.treatments)
+    return (
+        f"A customer-service agent played {tasks} retail tasks twice from exactly the same first customer message: once "
+        f"with the input as it was, once with the input changed by {names}. Each side was played once and never "
+        f"repeated. {measured}"
+    )
+
+
+_HOW_TO_READ_PAIRS = (
+    "One row is one task, played twice from the same start. Only rows where the two sides differ tell them apart. "
+    "A row without a score stays in the denominator of every share on this page."
+)
+_USAGE_TEXT = (
+    "Sums over scored pairs. The changed side includes what the intervention itself used. The simulated user and the "
+    "judge are part of the arena and not counted here."
+)
+_METHOD_TEXT = (
+    "Before anything ran, a plan fixed the tasks, the changes and the test. The first customer message of each task was "
+    "then recorded once; both sides start from that record. A slot that was started is never started again: a crash, "
+    "a timeout or a wrong answer of a model stays what it was. One limit on calls and tokens covers the intervention "
+    "and the agent together, so a change cannot win by spending more than the original could."
+)
+
+
+def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            row["slot"],
+            row["treatment"],
+            row["expected"],
+            row["wins"],
+            row["losses"],
+            row["ties"],
+            row["unresolved"],
+            _percent(row["difference"]),
+            _interval(row["difference_interval"]),
+            _interval(row["difference_bounds"]) if row["unresolved"] else "same",
+            _p(row["p_value"]),
+            _p(row["p_value_holm"]),
+            row["verdict"],
+        ]
+        for row in comparisons
+    ]
+    return Table(
+        [
+            "Slot", "Changed by", "Tasks", "Won", "Lost", "Same", "No score", "Difference", "95 % interval",
+            "If unscored were all lost / won", "Exact p", "Corrected p", "Verdict",
+        ],
+        rows,
+        "Won and lost are seen from the changed input",
+    )  # fmt: skip
+
+
+def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult]) -> list[Table]:
+    tables: list[Table] = []
+    for slot in plan.slots:
+        for treatment in plan.treatments:
+            pairs = [row for row in rows if (row.slot, row.treatment) == (slot.name, treatment.name)]
+            tables.append(
+                Table(
+                    ["Task", "Original", "Changed", "Outcome", "Intervention", "Calls", "Ended by"],
+                    [
+                        [
+                            row.task_id,
+                            _solved(row.baseline.success if row.baseline else None),
+                            _solved(row.treated.success if row.treated else None),
+                            _kind(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
+                            row.intervention_status or "",
+                            _both(row, lambda arm: f"{arm.usage.get('model_calls', 0):g}"),
+                            _both(row, lambda arm: arm.termination),
+                        ]
+                        for row in pairs
+                    ],
+                    f"{treatment.name}, slot {slot.name}: calls and endings are original / changed",
+                )
+            )
+    return tables
+
+
+def _usage_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
+    rows: list[list[object]] = []
+    for row in comparisons:
+        for role, label in (("baseline", "original"), ("treatment", "changed")):
+            used = row["usage"][role]
+            rows.append(
+                [
+                    row["slot"],
+                    row["treatment"],
+                    label,
+                    used.get("model_calls", 0),
+                    used.get("tool_calls", 0),
+                    used.get("input_tokens", 0),
+                    used.get("output_tokens", 0),
+                    used["hard_stops"],
+                    "no price given" if used["priced_cost"] is None else f"{used['priced_cost']:.4f}",
+                ]
+            )
+    headers = [
+        "Slot",
+        "Changed by",
+        "Side",
+        "Model calls",
+        "Tool calls",
+        "Tokens read",
+        "Tokens written",
+        "Cut off by a limit",
+        "Cost",
+    ]
+    return Table(headers, rows, "Usage per side")
+
+
+def _failure_section(rows: Sequence[PairResult]) -> list[Section]:
+    failed = [row for row in rows if row.status is not PairStatus.PAIRED or row.intervention_status == "failed"]
+    if not failed:
+        return []
+    table = Table(
+        ["Slot", "Changed by", "Task", "What happened", "Kind of error"],
+        [
+            [
+                row.slot,
+                row.treatment,
+                row.task_id,
+                row.status.meaning
+                if row.status is not PairStatus.PAIRED
+                else "The intervention failed; the changed side was played with the unchanged input.",
+                row.failure or "",
+            ]
+            for row in failed
+        ],
+        "Nothing here was tried again",
+    )
+    return [Section("What failed", "Failures are outcomes. They stay in the denominator.", tables=[table])]
+
+
+def _treatment_table(plan: CampaignPlan) -> Table:
+    rows = [
+        [
+            treatment.name,
+            number,
+            member.release,
+            ", ".join(f"{k}={v}" for k, v in member.parameters.items()) or "defaults",
+        ]
+        for treatment in plan.treatments
+        for number, member in enumerate(treatment.members, start=1)
+    ]
+    return Table(["Changed by", "Step", "Release", "Parameters"], rows, "What the changes are made of")
+
+
+def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    with rc_context(FIGURE_STYLE):
+        figure = MatplotlibFigure(figsize=(7.2, 1.1 + 0.5 * len(comparisons)))
+        axes = figure.subplots()
+        for place, row in enumerate(comparisons):
+            low, high = (100.0 * bound for bound in row["difference_interval"])
+            bounds = [100.0 * bound for bound in row["difference_bounds"]]
+            if row["unresolved"]:
+                axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
+            axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
+            axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
+        axes.axvline(0.0, color="#000000", linewidth=0.8)
+        axes.set_yticks(
+            range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]
+        )
+        axes.set_ylim(len(comparisons) - 0.5, -0.5)
+        limit = max(
+            [
+                25.0,
+                *(
+                    abs(100.0 * bound)
+                    for row in comparisons
+                    for bound in (*row["difference_interval"], *row["difference_bounds"])
+                ),
+            ]
+        )
+        axes.set_xlim(-1.05 * limit, 1.05 * limit)
+        axes.set_xlabel("difference in solved tasks, percentage points (right: the changed input is better)")
+        svg = figure_to_svg(figure)
+    return Figure(
+        svg,
+        "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference."
+        + (" Dashed: where unscored pairs could move it." if any(row["unresolved"] for row in comparisons) else ""),
+        "; ".join(f"{row['treatment']}: {_percent(row['difference'])}" for row in comparisons),
+    )
+
+
+def _task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
+    from matplotlib import rc_context
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure as MatplotlibFigure
+    from matplotlib.patches import Patch
+
+    tasks = list(dict.fromkeys(row.task_id for row in rows))[:_MAX_DRAWN]
+    lines = [(slot.name, treatment.name) for slot in plan.slots for treatment in plan.treatments]
+    by_place = {(row.slot, row.treatment, row.task_id): row for row in rows}
+    names = [kind[0] for kind in _KINDS]
+    grid = [
+        [
+            names.index(_kind(by_place[*line, task])[0]) if (*line, task) in by_place else len(_KINDS) - 1
+            for task in tasks
+        ]
+        for line in lines
+    ]
+    with rc_context({**FIGURE_STYLE, "axes.grid": False}):
+        figure = MatplotlibFigure(figsize=(7.2, 1.5 + 0.42 * len(lines)))
+        axes = figure.subplots()
+        axes.pcolormesh(
+            grid,
+            cmap=ListedColormap([kind[1] for kind in _KINDS]),
+            vmin=-0.5,
+            vmax=len(_KINDS) - 0.5,
+            edgecolors="#808080",
+            linewidth=0.5,
+        )
+        for vertical, line in enumerate(grid):
+            for horizontal, kind in enumerate(line):
+                axes.text(
+                    horizontal + 0.5,
+                    vertical + 0.5,
+                    _KINDS[kind][2],
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="#000001",
+                )
+        axes.set_xticks([place + 0.5 for place in range(len(tasks))], tasks, rotation=90 if len(tasks) > 20 else 0)
+        axes.set_yticks([place + 0.5 for place in range(len(lines))], [_shortened(f"{t} ({s})") for s, t in lines])
+        axes.set_ylim(len(lines), 0)
+        axes.set_xlabel("task")
+        used = sorted({kind for line in grid for kind in line})
+        figure.legend(
+            handles=[Patch(facecolor=_KINDS[kind][1], edgecolor="#808080", label=_KINDS[kind][0]) for kind in used],
+            loc="outside upper center",
+            ncols=min(len(used), 3),
+        )
+        svg = figure_to_svg(figure)
+    counted = "; ".join(f"{sum(line.count(kind) for line in grid)} {_KINDS[kind][0]}" for kind in used)
+    cut = "" if len(tasks) == len({row.task_id for row in rows}) else f" The first {_MAX_DRAWN} tasks are drawn."
+    return Figure(svg, f"Every task: left mark original, right mark changed; filled means solved.{cut}", counted)
+
+
+def _kind(row: PairResult) -> tuple[str, str, str]:
+    if row.status is not PairStatus.PAIRED or row.baseline is None or row.treated is None:
+        return _KINDS[4]
+    solved = (row.baseline.success > 0.0, row.treated.success > 0.0)
+    return {(True, True): _KINDS[0], (False, True): _KINDS[1], (True, False): _KINDS[2], (False, False): _KINDS[3]}[
+        solved
+    ]
+
+
+def _both(row: PairResult, value: Any) -> str:
+    if row.baseline is None or row.treated is None:
+        return ""
+    return f"{value(row.baseline)} / {value(row.treated)}"
+
+
+def _solved(score: float | None) -> str:
+    return "no score" if score is None else ("solved" if score > 0.0 else "not solved")
+
+
+def _percent(value: float) -> str:
+    return f"{100.0 * value:+.1f} points"
+
+
+def _interval(bounds: Sequence[float]) -> str:
+    return f"{100.0 * bounds[0]:+.1f} to {100.0 * bounds[1]:+.1f}"
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def _shortened(text: str, limit: int = 46) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

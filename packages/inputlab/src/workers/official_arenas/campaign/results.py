@@ -1,0 +1,189 @@
+"""Outcomes of a campaign: one row per expected pair, and what the rows say together.
+
+Rows hold identities, statuses, scores and counts, and nothing that anybody said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from agentinputlab.analysis.multiplicity import holm
+from agentinputlab.analysis.paired import PairedOutcome, summarise_pairs
+from workers.official_arenas.campaign.plan import CampaignPlan
+
+__all__ = ["ArmResult", "PairResult", "PairStatus", "analyse"]
+
+PRIMARY_METRIC = "terminal_success"
+
+
+class PairStatus(StrEnum):
+    """How the slot of a pair ended; `meaning` is the sentence for the reader."""
+
+    PAIRED = "paired_scored"
+    ARM_FAILED = "arm_failed"
+    INTERRUPTED = "interrupted"
+    REFUSED = "refused"
+    INTERVENTION_INTERRUPTED = "intervention_interrupted"
+    CAPTURE_FAILED = "capture_failed"
+    CAPTURE_UNRESOLVED = "capture_unresolved"
+
+    @property
+    def meaning(self) -> str:
+        """What happened, in one sentence."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    PairStatus.PAIRED: "Both arms ran to their end and were scored.",
+    PairStatus.ARM_FAILED: "An arm ended with an error and has no score; it was not tried again.",
+    PairStatus.INTERRUPTED: "The pair was started and never reached its end; it was not started again.",
+    PairStatus.REFUSED: "The driver refused the pair before any model call.",
+    PairStatus.INTERVENTION_INTERRUPTED: "The intervention was started and never gave a result; it stays so.",
+    PairStatus.CAPTURE_FAILED: "The simulated user gave no usable first message; there was nothing to start from.",
+    PairStatus.CAPTURE_UNRESOLVED: "The capture was started and never ended; it was not started again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResult:
+    """One arm of a scored pair.
+
+    Attributes:
+        success: 1.0 when the task was solved within all limits, else 0.0.
+        reward: the arena's own score.
+        hard_stops: how often a limit cut the agent off.
+        usage: the eleven usage numbers, interventions included.
+        trace_hash: hash of the recorded trace.
+        termination: how the conversation ended.
+    """
+
+    success: float
+    reward: float
+    hard_stops: float
+    usage: Mapping[str, float]
+    trace_hash: str
+    termination: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """One expected pair.
+
+    Attributes:
+        slot: name of the model slot.
+        treatment: name of the treatment.
+        task_id: the arena's id of the task.
+        status: how it ended.
+        cell_id: name of its ledger folder; None when it never got one.
+        intervention_status: what the intervention's run said (``success``, ``no_op``, ``failed``, ...), else None.
+        baseline: the unchanged arm; None without a score.
+        treated: the changed arm; None without a score.
+        failure: kind of the error where there was one (its type, never its text).
+    """
+
+    slot: str
+    treatment: str
+    task_id: str
+    status: PairStatus
+    cell_id: str | None = None
+    intervention_status: str | None = None
+    baseline: ArmResult | None = None
+    treated: ArmResult | None = None
+    failure: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the row as JSON values."""
+        return asdict(self)
+
+
+def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
+    """Say what the rows say: per slot and treatment the paired difference, with everything expected as denominator.
+
+    The primary metric is ``terminal_success``. P-values are exact, and Holm's correction covers every comparison of
+    the campaign.
+    """
+    comparisons: list[dict[str, Any]] = []
+    for slot in plan.slots:
+        for treatment in plan.treatments:
+            pairs = [row for row in rows if (row.slot, row.treatment) == (slot.name, treatment.name)]
+            summary = summarise_pairs([_scores(row) for row in pairs], seed=plan.bootstrap_seed)
+            comparisons.append(
+                {
+                    "slot": slot.name,
+                    "treatment": treatment.name,
+                    "metric": PRIMARY_METRIC,
+                    **summary.as_dict(),
+                    "statuses": {
+                        status.value: sum(row.status is status for row in pairs)
+                        for status in PairStatus
+                        if any(row.status is status for row in pairs)
+                    },
+                    "interventions_failed": sum(row.intervention_status == "failed" for row in pairs),
+                    "usage": {
+                        "baseline": _usage([row.baseline for row in pairs], slot.prices),
+                        "treatment": _usage([row.treated for row in pairs], slot.prices),
+                    },
+                }
+            )
+    tested = [row for row in comparisons if row["p_value"] is not None]
+    for row in comparisons:
+        row["p_value_holm"] = None
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_value_holm"] = adjusted
+    for row in comparisons:
+        row["verdict"] = _verdict(row, plan.alpha)
+    return {
+        "protocol": "agentinputlab.campaign-analysis.v1",
+        "plan_hash": plan.plan_hash,
+        "alpha": plan.alpha,
+        "comparisons": comparisons,
+    }
+
+
+def _scores(row: PairResult) -> PairedOutcome:
+    scored = row.status is PairStatus.PAIRED
+    return PairedOutcome(
+        row.task_id,
+        row.baseline.success if scored and row.baseline else None,
+        row.treated.success if scored and row.treated else None,
+    )
+
+
+def _usage(arms: Sequence[ArmResult | None], prices: Any) -> dict[str, Any]:
+    """Add up what an arm used over all scored pairs; money only where prices were given."""
+    scored = [arm for arm in arms if arm is not None]
+    names = sorted({name for arm in scored for name in arm.usage})
+    totals: dict[str, Any] = {name: _total([arm.usage.get(name, 0) for arm in scored]) for name in names}
+    totals["hard_stops"] = _total([arm.hard_stops for arm in scored])
+    totals["priced_cost"] = (
+        None
+        if prices is None
+        else (
+            totals.get("input_tokens", 0) * prices.input_per_million
+            + totals.get("output_tokens", 0) * prices.output_per_million
+        )
+        / 1e6
+    )
+    return totals
+
+
+def _total(values: Sequence[float]) -> float | int:
+    if all(isinstance(value, int) for value in values):
+        return sum(int(value) for value in values)
+    return math.fsum(values)
+
+
+def _verdict(row: Mapping[str, Any], alpha: float) -> str:
+    """One of ``helps``, ``hurts``, ``not shown``, ``depends on unresolved pairs``, ``nothing scored``."""
+    if row["p_value_holm"] is None:
+        return "nothing scored"
+    if row["p_value_holm"] > alpha:
+        return "not shown"
+    low, high = row["difference_bounds"]
+    if low <= 0.0 <= high:
+        return "depends on unresolved pairs"
+    return "helps" if row["difference"] > 0.0 else "hurts"
