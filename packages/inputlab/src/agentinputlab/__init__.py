@@ -2,4 +2,29 @@
 
 from importlib.metadata import version
 
+from agentinputlab.contracts import (
+    ContextBlock,
+    ExecutionBudget,
+    FrozenAgentState,
+    InputPatch,
+    InterventionContext,
+    Message,
+    PatchOp,
+    PatchOperation,
+    SemanticFamily,
+)
+
+__all__ = [
+    "ContextBlock",
+    "ExecutionBudget",
+    "FrozenAgentState",
+    "InputPatch",
+    "InterventionContext",
+    "Message",
+    "PatchOp",
+    "PatchOperation",
+    "SemanticFamily",
+    "__version__",
+]
+
 __version__ = version("ripieno-inputlab")

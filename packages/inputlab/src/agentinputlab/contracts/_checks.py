@@ -1,0 +1,145 @@
+"""Checks that the contracts share: each gives the value back or says which field is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar, cast
+
+from agentinputlab.contracts.errors import ValidationError
+from agentinputlab.contracts.serialization import freeze_mapping
+
+T = TypeVar("T")
+
+
+class Record:
+    """A frozen record that can be pickled and copied although its mappings are read-only."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        names = [field.name for field in fields(cast("Any", self))]
+        return _rebuild, (type(self), {name: _thaw(getattr(self, name)) for name in names})
+
+
+def _rebuild(kind: type[T], values: dict[str, Any]) -> T:
+    return kind(**values)
+
+
+def _thaw(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _thaw(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    if type(value) is tuple:
+        return tuple(_thaw(item) for item in cast("tuple[Any, ...]", value))
+    return value
+
+
+def put(record: object, **values: object) -> None:
+    """Set fields of a frozen dataclass while it is being made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def text(value: object, name: str, *, blank: bool = False) -> str:
+    """Give a string; refuse other types and, unless allowed, blank ones."""
+    if not isinstance(value, str):
+        raise ValidationError(f"{name} must be a string, got {type(value).__name__}")
+    if not blank and not value.strip():
+        raise ValidationError(f"{name} must not be blank")
+    return value
+
+
+def optional_text(value: object, name: str) -> str | None:
+    """Give a non-blank string or None."""
+    return None if value is None else text(value, name)
+
+
+def whole(value: object, name: str, *, minimum: int = 0) -> int:
+    """Give an integer of at least ``minimum``; booleans are no integers."""
+    if type(value) is not int or value < minimum:
+        raise ValidationError(f"{name} must be an integer >= {minimum}, got {value!r:.80}")
+    return value
+
+
+def finite(value: object, name: str, *, minimum: float | None = None) -> float:
+    """Give a finite number, int or float as it came; booleans are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValidationError(f"{name} must be a finite number, got {value!r:.80}")
+    if minimum is not None and value < minimum:
+        raise ValidationError(f"{name} must be >= {minimum:g}, got {value!r:.80}")
+    return value
+
+
+def flag(value: object, name: str) -> bool:
+    """Give a boolean."""
+    if type(value) is not bool:
+        raise ValidationError(f"{name} must be true or false, got {value!r:.80}")
+    return value
+
+
+def frozen(value: object, name: str) -> Mapping[str, Any]:
+    """Give a detached read-only copy of a mapping of JSON values."""
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"{name} must be a mapping, got {type(value).__name__}")
+    try:
+        return freeze_mapping(cast("Mapping[str, Any]", value))
+    except (TypeError, ValueError) as error:
+        raise ValidationError(f"{name} must hold JSON values only: {error}") from error
+
+
+def entries(value: object, name: str, kind: type[T]) -> tuple[T, ...]:
+    """Give a tuple of a list or tuple whose entries are all of one type."""
+    if not isinstance(value, list | tuple):
+        raise ValidationError(f"{name} must be a list or tuple, got {type(value).__name__}")
+    for index, item in enumerate(cast("Iterable[object]", value)):
+        if not isinstance(item, kind):
+            raise ValidationError(f"{name}[{index}] must be a {kind.__name__}, got {type(item).__name__}")
+    return tuple(cast("Iterable[T]", value))
+
+
+def texts(value: object, name: str) -> tuple[str, ...]:
+    """Give a tuple of non-blank strings."""
+    result = entries(value, name, str)
+    for index, item in enumerate(result):
+        text(item, f"{name}[{index}]")
+    return result
+
+
+def digest(value: object, name: str) -> str:
+    """Give a lowercase hex SHA-256."""
+    if not is_digest(value):
+        raise ValidationError(f"{name} must be 64 lowercase hex digits, got {value!r:.80}")
+    return cast("str", value)
+
+
+def is_digest(value: object) -> bool:
+    """Tell whether a value is a lowercase hex SHA-256."""
+    return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
+
+
+def exact_fields(
+    value: object, name: str, *, allowed: Iterable[str], required: Iterable[str] = ()
+) -> Mapping[str, Any]:
+    """Give a mapping without unknown and without missing fields; the message names them."""
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"{name} must be an object, got {type(value).__name__}")
+    mapping = cast("Mapping[Any, Any]", value)
+    known = tuple(allowed)
+    for key in mapping:
+        if key not in known:
+            raise ValidationError(f"{name} has the unknown field {key!r:.80}; known fields: {', '.join(known)}")
+    for key in required:
+        if key not in mapping:
+            raise ValidationError(f"{name} lacks the field {key!r}")
+    return cast("Mapping[str, Any]", mapping)
+
+
+def load(kind: type[T], value: object, name: str) -> T:
+    """Make a dataclass of a mapping that has its fields and no other ones."""
+    names = [field.name for field in fields(cast("Any", kind))]
+    mapping = exact_fields(value, name, allowed=names)
+    try:
+        return kind(**mapping)
+    except TypeError as error:  # a field without default is missing
+        raise ValidationError(f"{name} is incomplete: {error}") from error
