@@ -22,10 +22,8 @@ __all__ = [
 ]
 
 
-class StrEnum(str, enum.Enum):
+class StrEnum(enum.StrEnum):
     """A string enumeration whose ``str()`` is the value."""
-
-    __str__ = str.__str__
 
     @classmethod
     def _missing_(cls, value: object) -> StrEnum | None:

@@ -261,5 +261,5 @@ _EFFECTS: dict[PatchOp, Callable[[FrozenAgentState, Any], FrozenAgentState]] = {
     PatchOp.REQUEST_CLARIFICATION: lambda state, value: replace(
         state, metadata={**state.metadata, CLARIFICATION_KEY: value}
     ),
-    PatchOp.NO_OP: lambda state, value: state,
+    PatchOp.NO_OP: lambda state, _: state,
 }

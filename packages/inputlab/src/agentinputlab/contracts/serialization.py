@@ -76,7 +76,7 @@ def freeze_mapping(mapping: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """
     if mapping is None:
         return MappingProxyType({})
-    if not isinstance(mapping, Mapping):
+    if not isinstance(cast("object", mapping), Mapping):
         raise TypeError(f"Expected a mapping, got {type(mapping).__name__}")
     return deep_freeze_jsonable(mapping)
 

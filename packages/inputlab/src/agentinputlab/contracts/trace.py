@@ -8,7 +8,6 @@ from typing import Any
 
 from agentinputlab.contracts._checks import Record, entries, exact_fields, finite, frozen, put, text, texts
 from agentinputlab.contracts.enums import TracePhase
-from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.serialization import content_hash, to_jsonable
 
 __all__ = ["ExecutionTrace", "TraceEvent"]
@@ -87,8 +86,6 @@ class ExecutionTrace(Record):
 
     def append(self, event: TraceEvent) -> ExecutionTrace:
         """Give the trace with one more event."""
-        if not isinstance(event, TraceEvent):
-            raise ValidationError(f"event must be a TraceEvent, got {type(event).__name__}")
         return replace(self, events=(*self.events, event))
 
     def as_dict(self) -> dict[str, Any]:
