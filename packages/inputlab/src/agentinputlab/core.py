@@ -1,6 +1,8 @@
-"""Compatibility alias of `agentinputlab.contracts`."""
+"""Compatibility alias of `agentinputlab.contracts`: every name of it, and no other."""
 
+# pyright: reportWildcardImportFromLibrary=false
 from agentinputlab import contracts
-from agentinputlab.contracts import *  # noqa: F403 - an alias has every name of what it stands for
+from agentinputlab.contracts import *  # noqa: F403
 
-__all__ = contracts.__all__
+__all__: list[str] = []
+__all__ += contracts.__all__
