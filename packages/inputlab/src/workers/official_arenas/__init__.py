@@ -1,0 +1,1 @@
+"""Paired first-attempt workers: one protected origin, a baseline arm, a treatment arm, one scorer."""

@@ -1,0 +1,65 @@
+"""The arenas that a worker accepts: a fixed table, and what installed packages add by entry point.
+
+Nothing else is ever imported: a request names its arena by an entry point of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+
+from workers.official_arenas.protocol import OfficialArenaError, OfficialArenaProvider
+
+__all__ = ["ENTRY_POINT_GROUP", "PROVIDERS", "installed_providers", "provider_entrypoint", "resolve_provider"]
+
+ENTRY_POINT_GROUP = "agentinputlab.arenas"
+"""Entry points of this group add arenas: each names a function without arguments that gives a provider."""
+
+_OWN = "workers.official_arenas.providers"
+PROVIDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "embedded.retail": f"{_OWN}.embedded_retail:factory",
+        "tau3.retail": f"{_OWN}.tau_retail:factory",
+        "fixture.common_support": f"{_OWN}.fixture:factory",
+    }
+)
+"""Benchmark id -> entry point of the arenas that come with this package."""
+
+
+@lru_cache(maxsize=1)
+def installed_providers() -> Mapping[str, str]:
+    """Give name -> entry point of every arena of this installation; a name of our own cannot be taken."""
+    found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return MappingProxyType({**found, **PROVIDERS})
+
+
+def provider_entrypoint(name: str) -> str:
+    """Give the entry point of an arena by its name (``embedded.retail``).
+
+    Raises:
+        OfficialArenaError: no arena of this installation has that name; the message lists those that exist.
+    """
+    entrypoint = PROVIDERS.get(name) or installed_providers().get(name)
+    if entrypoint is None:
+        raise OfficialArenaError(f"Unknown arena; installed are {', '.join(sorted(installed_providers()))}")
+    return entrypoint
+
+
+def resolve_provider(entrypoint: str) -> OfficialArenaProvider:
+    """Give a new provider of an accepted entry point (``module:function``).
+
+    Raises:
+        OfficialArenaError: the entry point is not in the table, or its module or function cannot be loaded.
+    """
+    if entrypoint not in PROVIDERS.values() and entrypoint not in installed_providers().values():
+        raise OfficialArenaError("Provider entry point is not one of the accepted arenas")
+    module_name, _, attribute = entrypoint.partition(":")
+    try:
+        factory = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise OfficialArenaError(f"Provider entry point {entrypoint} cannot be loaded") from error
+    provider: OfficialArenaProvider = factory()
+    return provider
