@@ -27,7 +27,7 @@ def exact_power(pairs: int, *, helps: float, hurts: float, alpha: float = 0.05) 
 
     Examples:
         >>> round(exact_power(40, helps=0.3, hurts=0.05), 3)
-        0.707
+        0.741
     """
     _check(helps, hurts, alpha)
     if not 1 <= pairs <= MAX_PAIRS:
@@ -59,7 +59,7 @@ def required_pairs(*, helps: float, hurts: float, power: float = 0.8, alpha: flo
 
     Examples:
         >>> required_pairs(helps=0.3, hurts=0.05)
-        51
+        45
     """
     _check(helps, hurts, alpha)
     if not 0.0 < power < 1.0:

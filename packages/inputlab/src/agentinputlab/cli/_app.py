@@ -47,7 +47,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Experiments"):
-            formatter.write_dl([(name, _first_line(plugin.load())) for name, plugin in _plugins().items()])
+            formatter.write_dl([(name, _first_line(plugin)) for name, plugin in _plugins().items()])
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
@@ -81,7 +81,11 @@ def _plugins() -> dict[str, Any]:
     return {name: found[name] for name in sorted(found, reverse=True) if name not in COMMANDS}
 
 
-def _first_line(command: click.Command) -> str:
+def _first_line(plugin: Any) -> str:
+    try:
+        command: click.Command = plugin.load()
+    except (ImportError, AttributeError) as error:  # somebody else's package: the other commands still have their help
+        return f"(does not load: {error})"
     return command.get_short_help_str(limit=100)
 
 
