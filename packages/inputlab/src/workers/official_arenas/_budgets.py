@@ -72,7 +72,7 @@ def validate_shared_budget(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise OfficialArenaError("Shared budget must be an object")
     budget = cast("Mapping[str, Any]", value)
-    if set(budget) != SHARED_BUDGET_FIELDS:
+    if frozenset(budget) != SHARED_BUDGET_FIELDS:
         raise OfficialArenaError(f"Shared budget must have exactly the fields {sorted(SHARED_BUDGET_FIELDS)}")
     profile = budget["profile_id"]
     if not isinstance(profile, str) or not profile.strip():
