@@ -1,0 +1,95 @@
+"""What a run used: calls, tokens, seconds, money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from agentinputlab.contracts._checks import exact_fields, finite, text, whole
+
+__all__ = ["UNREPORTED_TOKEN_COUNTER", "ResourceUsage", "external_token_counter", "normalize_external_usage"]
+
+UNREPORTED_TOKEN_COUNTER = "unreported"
+"""Recorded beside token counts whose source does not say how it counted."""
+_SECONDS_AND_MONEY = ("cpu_seconds", "accelerator_seconds", "cost_usd", "compute_cost_usd")
+_REQUIRED_FROM_OUTSIDE = ("model_calls", "retrieval_calls", "input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUsage:
+    """Amounts that add up; every one is finite and at least 0.
+
+    Attributes:
+        model_calls: calls of a language model, failed ones too.
+        retrieval_calls: calls of a retriever or of a vector search.
+        tool_calls: calls of tools.
+        embedding_calls: calls of an embedder.
+        unpriced_model_calls: model calls whose price nobody knows; their cost is not in `cost_usd`.
+        input_tokens: tokens read by models, added up over all calls.
+        output_tokens: tokens generated.
+        cpu_seconds: processor time.
+        accelerator_seconds: time on a GPU or the like.
+        cost_usd: money for priced model calls.
+        compute_cost_usd: money for processor and accelerator time.
+    """
+
+    model_calls: int = 0
+    retrieval_calls: int = 0
+    tool_calls: int = 0
+    embedding_calls: int = 0
+    unpriced_model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cpu_seconds: float = 0.0
+    accelerator_seconds: float = 0.0
+    cost_usd: float = 0.0
+    compute_cost_usd: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check = finite if field.name in _SECONDS_AND_MONEY else whole
+            check(getattr(self, field.name), f"ResourceUsage.{field.name}", minimum=0)
+
+    def __add__(self, other: ResourceUsage) -> ResourceUsage:
+        if not isinstance(other, ResourceUsage):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return NotImplemented
+        names = [field.name for field in fields(self)]
+        return ResourceUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    @property
+    def total_cost_usd(self) -> float:
+        """Money for model calls and for compute time."""
+        return self.cost_usd + self.compute_cost_usd
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Give all amounts by name, and ``total_cost_usd``."""
+        return {**asdict(self), "total_cost_usd": self.total_cost_usd}
+
+
+def normalize_external_usage(envelope: object) -> ResourceUsage:
+    """Give the usage that a program outside reports. What it does not say is never taken for free.
+
+    Args:
+        envelope: mapping with ``model_calls, retrieval_calls, input_tokens, output_tokens``, and optionally the other
+            fields of `ResourceUsage` and ``token_counter`` (see `external_token_counter`). Without ``cost_usd`` all
+            its model calls are unpriced.
+
+    Raises:
+        ValidationError: a field is unknown, missing, negative or of the wrong type; it is named.
+    """
+    known = [field.name for field in fields(ResourceUsage)]
+    mapping = exact_fields(
+        envelope, "external usage", allowed=(*known, "token_counter"), required=_REQUIRED_FROM_OUTSIDE
+    )
+    external_token_counter(mapping)
+    amounts: dict[str, Any] = {name: value for name, value in mapping.items() if name != "token_counter"}
+    model_calls = whole(amounts["model_calls"], "external usage.model_calls")
+    if "cost_usd" not in amounts:
+        amounts["unpriced_model_calls"] = model_calls
+    return ResourceUsage(**amounts)
+
+
+def external_token_counter(envelope: Mapping[str, Any]) -> str:
+    """Give the identity of what counted the tokens of an external usage, or `UNREPORTED_TOKEN_COUNTER`."""
+    return text(envelope.get("token_counter", UNREPORTED_TOKEN_COUNTER), "external usage.token_counter")
