@@ -1,0 +1,1 @@
+"""Methods that bring documents into the context."""

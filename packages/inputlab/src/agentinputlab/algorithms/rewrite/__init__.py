@@ -1,0 +1,1 @@
+"""Methods that rewrite the query, or search with rewritten queries."""
