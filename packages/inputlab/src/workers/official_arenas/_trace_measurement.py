@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from agentinputlab.contracts.protocols import TRACE_MEASUREMENT_PROTOCOL, TRACE_MEASUREMENT_RULE
 from workers.official_arenas.protocol import OfficialArenaError
 
-__all__ = ["MEASUREMENT_PROTOCOL", "READ_PREFIXES", "READ_RULE", "intervention_failure", "safe_trace_measurement"]
+__all__ = ["READ_PREFIXES", "intervention_failure", "safe_trace_measurement"]
 
-MEASUREMENT_PROTOCOL = "agentinputlab.safe-trajectory-structure.v2"
-READ_RULE = "conservative-read-prefix-v1"
 READ_PREFIXES = (
     "get_",
     "list_",
@@ -82,8 +81,8 @@ def safe_trace_measurement(trace: object) -> dict[str, Any]:
     irreversible = next((row for row in calls if not _tool_name(row[2]).startswith(READ_PREFIXES)), None)
     counts = {role: sum(message.get("role") == role for message in messages) for role in _ROLES}
     return {
-        "protocol": MEASUREMENT_PROTOCOL,
-        "rule": READ_RULE,
+        "protocol": TRACE_MEASUREMENT_PROTOCOL,
+        "rule": TRACE_MEASUREMENT_RULE,
         "message_count": len(messages),
         "message_counts": {**counts, "other": len(messages) - sum(counts.values())},
         "tool_call_count": len(calls),

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from agentinputlab.contracts.protocols import (
+    CHECKPOINT_INVENTORY_PROTOCOL,
+    EXECUTABLE_PAYLOAD_PROTOCOL,
+    REPLAY_INVENTORY_PROTOCOL,
+    REQUEST_PROTOCOL,
+    RESPONSE_PROTOCOL,
+    WORKER_PROTOCOL,
+)
 from ripieno import canonical
 from ripieno.errors import InputError
 from ripieno.files import sha256_file
@@ -61,12 +69,6 @@ __all__ = [
     "visible_shared_budget",
 ]
 
-CHECKPOINT_INVENTORY_PROTOCOL = "agentinputlab.external-checkpoint-inventory.v1"
-REPLAY_INVENTORY_PROTOCOL = "agentinputlab.official-arena-replay-inventory.v1"
-EXECUTABLE_PAYLOAD_PROTOCOL = "agentinputlab.executable-release-payload.v1"
-REQUEST_PROTOCOL = "agentinputlab.atomic-process-request.v1"
-RESPONSE_PROTOCOL = "agentinputlab.atomic-process-response.v1"
-WORKER_PROTOCOL = "agentinputlab.official-arena-worker.v1"
 MAX_INVENTORY_BYTES = 64 * 2**20
 """Longest checkpoint or replay inventory that is read."""
 
@@ -342,8 +344,15 @@ class OfficialArenaProvider(Protocol):
         """Give one five-field record per task; raises when any task was not captured."""
         ...
 
-    def capture_batch(self, config: Mapping[str, Any], *, output_root: Path, durable: bool = True) -> dict[str, Any]:
-        """Play every task to its first user message, once, and give records with dispositions."""
+    def capture_batch(
+        self,
+        config: Mapping[str, Any],
+        *,
+        output_root: Path,
+        durable: bool = True,
+        on_task: Callable[[str, str], None] | None = None,
+    ) -> dict[str, Any]:
+        """Play every task to its first user message, once; ``on_task`` is told task id and status after each."""
         ...
 
     def run_arm(
