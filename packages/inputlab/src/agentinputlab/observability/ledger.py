@@ -142,6 +142,7 @@ class BudgetLedger:
         Raises:
             BudgetExceededError: it does not fit, or the ledger is in violation; the usage is unchanged and the refusal
                 remembered.
+            ValidationError: the run that owns the ledger is over.
         """
         with self._locked() as ledgers:
             _refuse_unless_it_fits(ledgers, delta)
@@ -227,7 +228,7 @@ class BudgetLedger:
             self._is_active = True
 
     def release_from_run(self) -> None:
-        """Say that the owning run is over. Late usage is still recorded; no other run can claim the ledger."""
+        """Say that the owning run is over: nothing can be reserved any more, late usage is still recorded."""
         with self._lock:
             self._is_active = False
 
@@ -254,6 +255,9 @@ class BudgetLedger:
 
 def _refuse_unless_it_fits(ledgers: list[BudgetLedger], delta: ResourceUsage) -> None:
     refused: dict[str, str] = {}
+    for ledger in ledgers:
+        if ledger._owner_run_id is not None and not ledger._is_active:
+            raise ValidationError(f"run {ledger._owner_run_id} is over; nothing can be called on its account")
     for ledger in reversed(ledgers):  # a refusal by an outer ledger is one of the inner ones too, not vice versa
         wanted = ledger._usage + ledger.pending + delta
         refused |= ledger._violations or _exceeded(ledger.budget, wanted, delta=delta)

@@ -11,7 +11,9 @@ from agentinputlab.contracts.serialization import to_jsonable
 __all__ = ["REDACTED", "redact", "redact_text"]
 
 REDACTED = "<redacted>"
-_SECRET_WORDS = frozenset({"authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password", "secret"})
+_SECRET_WORDS = frozenset(
+    {"authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password", "secret"}
+)
 _SECRET_ENDINGS = (("token",), ("apikey",), ("api", "key"), ("access", "key"), ("private", "key"), ("signing", "key"))
 """Last words of a key: ``access_token`` is a secret, ``input_tokens`` and ``token_counter`` are not."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

@@ -10,7 +10,7 @@ from agentinputlab.contracts._checks import exact_fields, finite, text, whole
 
 __all__ = ["UNREPORTED_TOKEN_COUNTER", "ResourceUsage", "external_token_counter", "normalize_external_usage"]
 
-UNREPORTED_TOKEN_COUNTER = "unreported"
+UNREPORTED_TOKEN_COUNTER = "unreported"  # noqa: S105 - an identity, not a secret
 """Recorded beside token counts whose source does not say how it counted."""
 _SECONDS_AND_MONEY = ("cpu_seconds", "accelerator_seconds", "cost_usd", "compute_cost_usd")
 _REQUIRED_FROM_OUTSIDE = ("model_calls", "retrieval_calls", "input_tokens", "output_tokens")

@@ -1,0 +1,286 @@
+"""Everything executable of a context behind meters: no call without a reservation, none without a charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from agentinputlab.contracts.errors import BudgetExceededError, ExternalDependencyError, ValidationError
+from agentinputlab.contracts.lifecycle import InterventionContext
+from agentinputlab.observability.ledger import BudgetLedger, PendingReservation
+from agentinputlab.observability.monitor import RunMonitor
+from agentinputlab.observability.pricing import PricingCatalog
+from agentinputlab.observability.resources import ResourceReceipt
+from agentinputlab.observability.usage import (
+    UNREPORTED_TOKEN_COUNTER,
+    ResourceUsage,
+    external_token_counter,
+    normalize_external_usage,
+)
+
+__all__ = ["CallMeter", "instrument_context"]
+
+T = TypeVar("T")
+_PLAIN = (str, int, float, bool, type(None), tuple, frozenset, Mapping, Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class CallMeter:
+    """Where the calls of one run are reserved and charged.
+
+    Attributes:
+        ledger: the account of the run.
+        monitor: who hears of every call.
+        run_id: the run.
+        pricing: prices of models and of machine time.
+    """
+
+    ledger: BudgetLedger
+    monitor: RunMonitor
+    run_id: str
+    pricing: PricingCatalog
+
+    def count(self, usage: ResourceUsage, source: str) -> None:
+        """Reserve and record a call whose usage is known before it is made; a failed one counts too.
+
+        Raises:
+            BudgetExceededError: it does not fit; the call must not be made.
+        """
+        self.ledger.reserve(usage)
+        self.monitor.record_usage(self.run_id, usage, source=source)
+
+    def settle(self, promise: PendingReservation, usage: ResourceUsage, *, source: str, token_counter: str) -> None:
+        """Record what a call used.
+
+        Raises:
+            BudgetExceededError: more than is allowed; it is recorded.
+        """
+        try:
+            self.ledger.commit_pending(promise, usage)
+        finally:
+            self.monitor.record_usage(self.run_id, usage, source=source, token_counter=token_counter)
+
+    def settle_failed(self, promise: PendingReservation, usage: ResourceUsage, *, source: str) -> None:
+        """Record what a failed call used, for a caller who is about to raise the call's own error."""
+        try:
+            self.settle(promise, usage, source=source, token_counter=UNREPORTED_TOKEN_COUNTER)
+        except BudgetExceededError:
+            # The ledger remembers it and refuses everything from now on; the error that the caller raises came first.
+            return
+
+
+class _Metered:
+    """A stand-in that shows plain attributes and the fingerprint of what it wraps, and no other way to it."""
+
+    __slots__ = ("_meter", "_wrapped")
+
+    def __init__(self, wrapped: Any, meter: CallMeter) -> None:
+        self._wrapped = wrapped
+        self._meter = meter
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._wrapped, name)  # AttributeError names the wrapped class, which helps
+        if isinstance(value, _PLAIN):
+            return value
+        raise AttributeError(f"{name} of {type(self._wrapped).__name__} cannot be reached past the budget of a run")
+
+    def fingerprint(self) -> Any:
+        """Give the identity of what is wrapped."""
+        return self._wrapped.fingerprint()
+
+
+class _MeteredBackend(_Metered):
+    __slots__ = ()
+
+    def generate(self, request: Any) -> Any:
+        model_id = str(self._wrapped.model_id)
+        price = self._meter.pricing.cost_usd(model_id, input_tokens=1, output_tokens=1) or 0.0
+        # No call makes sense without a token to read and one to write, or, under a cost cap, the price of those.
+        minimum = ResourceUsage(model_calls=1, input_tokens=1, output_tokens=1, cost_usd=price)
+        promise = self._meter.ledger.reserve_pending(minimum)
+        try:
+            response = self._wrapped.generate(request)
+            usage = self._priced(model_id, response.usage)
+        except BaseException:
+            unknown = ResourceUsage(model_calls=1, unpriced_model_calls=1)
+            self._meter.settle_failed(promise, unknown, source="backend")
+            raise
+        self._meter.settle(promise, usage, source="backend", token_counter=_token_counter(response, self._wrapped))
+        return response
+
+    def _priced(self, model_id: str, reported: Any) -> ResourceUsage:
+        tokens = {"input_tokens": reported.input_tokens, "output_tokens": reported.output_tokens}
+        cost = reported.cost_usd
+        if cost is None:
+            cost = self._meter.pricing.cost_usd(model_id, **tokens)
+        if cost is None:
+            return ResourceUsage(model_calls=1, unpriced_model_calls=1, **tokens)
+        return ResourceUsage(model_calls=1, cost_usd=cost, **tokens)
+
+
+class _MeteredRetriever(_Metered):
+    __slots__ = ()
+
+    def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+        self._meter.count(ResourceUsage(retrieval_calls=1), "retriever")
+        return self._wrapped.retrieve(*args, **kwargs)
+
+
+class _MeteredSearcher(_Metered):
+    __slots__ = ()
+
+    def search(self, *args: Any, **kwargs: Any) -> Any:
+        self._meter.count(ResourceUsage(retrieval_calls=1), "vector_searcher")
+        return self._wrapped.search(*args, **kwargs)
+
+
+class _MeteredEmbedder(_Metered):
+    __slots__ = ()
+
+    def embed(self, *args: Any, **kwargs: Any) -> Any:
+        self._meter.count(ResourceUsage(embedding_calls=1), "dense_embedder")
+        return self._wrapped.embed(*args, **kwargs)
+
+
+class _MeteredTool(_Metered):
+    __slots__ = ("__name__",)
+
+    def __init__(self, wrapped: Any, meter: CallMeter, name: str) -> None:
+        super().__init__(wrapped, meter)
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._meter.count(ResourceUsage(tool_calls=1), f"tool:{self.__name__}")
+        return self._wrapped(*args, **kwargs)
+
+
+class _MeteredRuntime(_Metered):
+    """A worker outside: its own report says what it used, never less than what was reserved for it."""
+
+    __slots__ = ()
+
+    def call(self, request: Any) -> Any:
+        return self._metered(self._wrapped.call, request)
+
+    def handle(self, request: Any) -> Any:
+        return self._metered(self._wrapped.handle, request)
+
+    def select(self, request: Any) -> Any:
+        return self._metered(self._wrapped.select, request)
+
+    def _metered(self, call: Callable[[Any], T], request: Any) -> T:
+        minimum = _field(request, "minimum_reservation") or ResourceUsage()
+        promise = self._meter.ledger.reserve_pending(minimum)
+        unknown = replace(minimum, unpriced_model_calls=minimum.model_calls)
+        try:
+            response = call(request)
+            usage, counter = self._reported(response, unknown)
+        except BaseException:
+            self._meter.settle_failed(promise, unknown, source="external_runtime")
+            raise
+        self._meter.settle(promise, usage, source="external_runtime", token_counter=counter)
+        short = _calls_below(usage, minimum)
+        if short and _field(response, "status") != "error":
+            raise ExternalDependencyError(f"the worker reports fewer {short} than it was asked to make at the least")
+        return response
+
+    def _reported(self, response: object, unknown: ResourceUsage) -> tuple[ResourceUsage, str]:
+        receipt = _field(response, "resource_receipt")
+        if isinstance(receipt, ResourceReceipt):
+            self._meter.monitor.record_resource_receipt(self._meter.run_id, receipt)
+        envelope = _field(response, "usage")
+        if isinstance(envelope, Mapping):
+            usage, counter = normalize_external_usage(envelope), external_token_counter(envelope)
+        elif _field(response, "status") == "error" and _field(response, "consumed") is False:
+            usage, counter = ResourceUsage(), UNREPORTED_TOKEN_COUNTER
+        else:
+            usage, counter = unknown, UNREPORTED_TOKEN_COUNTER
+        if isinstance(receipt, ResourceReceipt) and not usage.cpu_seconds:
+            usage += receipt.usage
+        compute = self._meter.pricing.compute
+        if compute is not None and not usage.compute_cost_usd:
+            cost = compute.cost_usd(cpu_seconds=usage.cpu_seconds, accelerator_seconds=usage.accelerator_seconds)
+            usage += ResourceUsage(compute_cost_usd=cost)
+        return usage, counter
+
+
+def instrument_context(
+    context: InterventionContext, *, ledger: BudgetLedger, monitor: RunMonitor, run_id: str
+) -> InterventionContext:
+    """Give a context whose every call is reserved in a ledger before it is made and charged after.
+
+    What is already behind the meter of this ledger, or of one around it, is not metered twice; behind the meter of an
+    unrelated ledger it stays, so that both accounts see the call.
+
+    Args:
+        context: what the intervention would get.
+        ledger: account of the run.
+        monitor: who hears of every call.
+        run_id: the run.
+
+    Raises:
+        ValidationError: `InterventionContext.pricing_catalog` is something else than a `PricingCatalog`.
+    """
+    pricing = PricingCatalog() if context.pricing_catalog is None else context.pricing_catalog
+    if not isinstance(pricing, PricingCatalog):
+        raise ValidationError(
+            f"InterventionContext.pricing_catalog must be a PricingCatalog, got {type(pricing).__name__}"
+        )
+    meter = CallMeter(ledger, monitor, run_id, pricing)
+
+    def wrapped(kind: Callable[[Any, CallMeter], Any], value: Any) -> Any:
+        return None if value is None else kind(_innermost(value, ledger), meter)
+
+    runtime = context.external_runtime
+    if isinstance(runtime, Mapping):
+        workers = cast("Mapping[str, Any]", runtime)
+        runtime = MappingProxyType({name: wrapped(_MeteredRuntime, worker) for name, worker in workers.items()})
+    else:
+        runtime = wrapped(_MeteredRuntime, runtime)
+    return replace(
+        context,
+        backend=wrapped(_MeteredBackend, context.backend),
+        dense_embedder=wrapped(_MeteredEmbedder, context.dense_embedder),
+        retriever=wrapped(_MeteredRetriever, context.retriever),
+        vector_searcher=wrapped(_MeteredSearcher, context.vector_searcher),
+        tools=MappingProxyType(
+            {name: _MeteredTool(_innermost(tool, ledger), meter, name) for name, tool in context.tools.items()}
+        ),
+        external_runtime=runtime,
+        budget_ledger=ledger,
+        monitor=monitor,
+    )
+
+
+def _innermost(value: Any, ledger: BudgetLedger) -> Any:
+    """Take off the meters whose ledgers hear of every charge on this one anyway."""
+    around: list[BudgetLedger] = []
+    outer: BudgetLedger | None = ledger
+    while outer is not None:
+        around.append(outer)
+        outer = outer.parent
+    while isinstance(value, _Metered) and value._meter.ledger in around:
+        value = value._wrapped
+    return value
+
+
+def _token_counter(response: Any, backend: Any) -> str:
+    for holder in (response.usage, response, backend):
+        identity = getattr(holder, "token_counter", None)
+        if isinstance(identity, str) and identity:
+            return identity
+    return UNREPORTED_TOKEN_COUNTER
+
+
+def _field(holder: object, name: str) -> Any:
+    if isinstance(holder, Mapping):
+        return cast("Mapping[str, Any]", holder).get(name)
+    return getattr(holder, name, None)
+
+
+def _calls_below(usage: ResourceUsage, minimum: ResourceUsage) -> str:
+    names = ("model_calls", "retrieval_calls", "tool_calls", "embedding_calls")
+    return ", ".join(name for name in names if getattr(usage, name) < getattr(minimum, name))

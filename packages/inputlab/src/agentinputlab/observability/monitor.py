@@ -1,0 +1,304 @@
+"""Runs as they happen: events for sinks, and the state of every run at any time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from threading import RLock
+from typing import Any
+from uuid import uuid4
+
+from agentinputlab.contracts._checks import digest, frozen, text, whole
+from agentinputlab.contracts.errors import (
+    AgentInputLabError,
+    BudgetExceededError,
+    IntentViolationError,
+    ValidationError,
+)
+from agentinputlab.contracts.serialization import freeze_mapping, to_jsonable
+from agentinputlab.observability.events import EventKind, EventSink, MonitorEvent, RunStatus
+from agentinputlab.observability.redaction import redact
+from agentinputlab.observability.resources import ResourceReceipt
+from agentinputlab.observability.usage import UNREPORTED_TOKEN_COUNTER, ResourceUsage
+
+__all__ = ["RunMonitor", "RunSnapshot", "TokenCounts"]
+
+_MESSAGE_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens that one counter counted."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def _empty() -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """A run at one moment.
+
+    Attributes:
+        run_id: the run.
+        release_id: what runs.
+        state_hash: what it runs on.
+        tags: JSON values that the caller gave.
+        status: how it stands.
+        started_at: when it began, as ISO 8601 in UTC.
+        duration_ms: time since then, or until its end.
+        usage: what it used so far; the processor time of this process is added when it ends.
+        token_counters: identity of a token counter to what it counted, since counters differ.
+        failures: what went wrong: type of the error, and the message of our own errors.
+        receipts: what programs outside took.
+        event_count: how many events it has told.
+    """
+
+    run_id: str
+    release_id: str
+    state_hash: str
+    tags: Mapping[str, Any]
+    status: RunStatus
+    started_at: str
+    duration_ms: float = 0.0
+    usage: ResourceUsage = field(default_factory=ResourceUsage)
+    token_counters: Mapping[str, TokenCounts] = field(default_factory=_empty)
+    failures: tuple[Mapping[str, Any], ...] = ()
+    receipts: tuple[ResourceReceipt, ...] = ()
+    event_count: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the snapshot as JSON values."""
+        return {**to_jsonable(self), "usage": self.usage.as_dict()}
+
+
+@dataclass(slots=True)
+class _Run:
+    snapshot: RunSnapshot
+    started_seconds: float
+    started_cpu_seconds: float
+
+
+class RunMonitor:
+    """Watches runs; all methods may be called from any thread.
+
+    Args:
+        sinks: functions that get every event, in order. An error of a sink is not hidden: it reaches the run.
+        keep_runs: how many ended runs `snapshot` and `list_snapshots` remember.
+
+    Examples:
+        >>> monitor = RunMonitor()
+        >>> with monitor.run_scope("baseline.no_op", "0" * 64) as run_id:
+        ...     monitor.record_usage(run_id, ResourceUsage(retrieval_calls=1))
+        >>> monitor.snapshot(run_id).status.value
+        'succeeded'
+    """
+
+    def __init__(self, *, sinks: Iterable[EventSink] = (), keep_runs: int = 1024) -> None:
+        self._sinks = tuple(sinks)
+        self._keep_runs = whole(keep_runs, "keep_runs", minimum=1)
+        self._lock = RLock()
+        self._runs: dict[str, _Run] = {}
+
+    @contextmanager
+    def run_scope(self, release_id: str, state_hash: str, tags: Mapping[str, Any] | None = None) -> Generator[str]:
+        """Open a run and end it with the block; the error that leaves the block decides its status.
+
+        Args:
+            release_id: what runs.
+            state_hash: what it runs on.
+            tags: JSON values to find the run by.
+
+        Yields:
+            The id of the run.
+        """
+        text(release_id, "release_id")
+        digest(state_hash, "state_hash")
+        tags = frozen(redact(frozen(tags or {}, "tags")), "tags")
+        run_id = uuid4().hex
+        snapshot = RunSnapshot(run_id, release_id, state_hash, tags, RunStatus.RUNNING, _now())
+        with self._lock:
+            self._runs[run_id] = _Run(snapshot, time.monotonic(), time.process_time())
+        try:
+            self.emit(
+                run_id,
+                EventKind.RUN_STARTED,
+                {"release_id": release_id, "state_hash": state_hash, "tags": tags},
+            )
+            yield run_id
+        except BaseException as error:
+            if self.snapshot(run_id).status is RunStatus.RUNNING:
+                try:
+                    self.record_failure(run_id, error)
+                finally:  # the run has ended even when a sink refuses to hear of it
+                    self.finish_run(run_id, _status_of(error))
+            raise
+        if self.snapshot(run_id).status is RunStatus.RUNNING:
+            self.finish_run(run_id, RunStatus.SUCCEEDED)
+
+    @contextmanager
+    def stage(self, run_id: str, name: str) -> Generator[None]:
+        """Tell when a part of a run begins and ends."""
+        text(name, "name")
+        self.emit(run_id, EventKind.STAGE_STARTED, {"stage": name})
+        started = time.monotonic()
+        succeeded = False
+        try:
+            yield
+            succeeded = True
+        finally:
+            duration_ms = 1e3 * (time.monotonic() - started)
+            self.emit(
+                run_id,
+                EventKind.STAGE_FINISHED,
+                {"stage": name, "duration_ms": duration_ms, "succeeded": succeeded},
+            )
+
+    def emit(self, run_id: str, kind: EventKind | str, payload: Mapping[str, Any] | None = None) -> MonitorEvent:
+        """Tell the sinks an event; what looks like a secret is redacted before.
+
+        Raises:
+            ValidationError: the run or the kind is not known, or the payload holds more than JSON values.
+        """
+        try:
+            kind = EventKind(kind)
+            clean = freeze_mapping(redact(payload or {}))
+        except (TypeError, ValueError) as error:
+            raise ValidationError(f"event {str(kind)!r:.80}: {error}") from error
+        with self._lock:  # held while the sinks listen, so that they hear events in order
+            run = self._run(run_id)
+            sequence = run.snapshot.event_count + 1
+            run.snapshot = replace(run.snapshot, event_count=sequence)
+            event = MonitorEvent(run_id, sequence, kind, _now(), clean)
+            for sink in self._sinks:
+                sink(event)
+            return event
+
+    def record_usage(
+        self, run_id: str, usage: ResourceUsage, *, source: str = "", token_counter: str = UNREPORTED_TOKEN_COUNTER
+    ) -> None:
+        """Add what a call used.
+
+        Args:
+            run_id: the run.
+            usage: what the call used.
+            source: who made it, such as ``backend``.
+            token_counter: identity of what counted its tokens.
+        """
+        with self._lock:
+            run = self._running(run_id)
+            counters = dict(run.snapshot.token_counters)
+            if usage.input_tokens or usage.output_tokens:
+                so_far = counters.get(token_counter, TokenCounts())
+                counters[token_counter] = TokenCounts(
+                    so_far.input_tokens + usage.input_tokens, so_far.output_tokens + usage.output_tokens
+                )
+            run.snapshot = replace(run.snapshot, usage=run.snapshot.usage + usage, token_counters=counters)
+            used = {name: amount for name, amount in usage.as_dict().items() if amount}
+            self.emit(
+                run_id,
+                EventKind.USAGE_RECORDED,
+                {"source": source, "usage": used, "token_counter": token_counter},
+            )
+
+    def record_failure(self, run_id: str, error: BaseException) -> None:
+        """Record what went wrong. Only errors of Input lab give their message; others may quote what users wrote."""
+        failure: dict[str, Any] = {"exception_type": type(error).__name__, "category": _status_of(error).value}
+        if isinstance(error, AgentInputLabError):
+            failure["message"] = str(error)[:_MESSAGE_CHARACTERS]
+        failure = redact(failure)
+        with self._lock:
+            run = self._running(run_id)
+            run.snapshot = replace(run.snapshot, failures=(*run.snapshot.failures, freeze_mapping(failure)))
+            if isinstance(error, BudgetExceededError):
+                self.emit(run_id, EventKind.BUDGET_EXCEEDED, failure)
+            self.emit(run_id, EventKind.FAILURE_RECORDED, failure)
+
+    def record_resource_receipt(self, run_id: str, receipt: ResourceReceipt) -> None:
+        """Record what a program outside took; its usage counts through `record_usage`."""
+        with self._lock:
+            run = self._running(run_id)
+            run.snapshot = replace(run.snapshot, receipts=(*run.snapshot.receipts, receipt))
+            self.emit(run_id, EventKind.RESOURCE_RECEIPT_RECORDED, receipt.as_dict())
+
+    def cpu_seconds(self, run_id: str) -> float:
+        """Give the processor time of this process since the run began; runs side by side share it."""
+        with self._lock:
+            return max(0.0, time.process_time() - self._run(run_id).started_cpu_seconds)
+
+    def finish_run(self, run_id: str, status: RunStatus | str) -> RunSnapshot:
+        """End a run and add the processor time of this process to its usage.
+
+        Raises:
+            ValidationError: the run is not known or has ended, or the status is not one of an end.
+        """
+        try:
+            status = RunStatus(status)
+        except ValueError as error:
+            raise ValidationError(f"status: {error}") from error
+        if status is RunStatus.RUNNING:
+            raise ValidationError("status must be one of an ended run, got 'running'")
+        with self._lock:
+            run = self._running(run_id)
+            usage = run.snapshot.usage + ResourceUsage(cpu_seconds=self.cpu_seconds(run_id))
+            run.snapshot = replace(
+                self.snapshot(run_id), status=status, usage=usage
+            )  # ended before the sinks hear of it, whatever they do
+            self.emit(
+                run_id,
+                EventKind.RUN_FINISHED,
+                {"status": status, "duration_ms": run.snapshot.duration_ms, "usage": usage.as_dict()},
+            )
+            self._forget_oldest()
+            return run.snapshot
+
+    def snapshot(self, run_id: str) -> RunSnapshot:
+        """Give a run as it is now.
+
+        Raises:
+            ValidationError: the run is not known, or it is forgotten.
+        """
+        with self._lock:
+            run = self._run(run_id)
+            if run.snapshot.status is not RunStatus.RUNNING:
+                return run.snapshot
+            return replace(run.snapshot, duration_ms=1e3 * (time.monotonic() - run.started_seconds))
+
+    def list_snapshots(self) -> tuple[RunSnapshot, ...]:
+        """Give all runs that are remembered, in the order in which they began."""
+        with self._lock:
+            return tuple(self.snapshot(run_id) for run_id in self._runs)
+
+    def _run(self, run_id: str) -> _Run:
+        if run_id not in self._runs:
+            raise ValidationError(f"run {run_id!r:.80} is not known to this monitor")
+        return self._runs[run_id]
+
+    def _running(self, run_id: str) -> _Run:
+        run = self._run(run_id)
+        if run.snapshot.status is not RunStatus.RUNNING:
+            raise ValidationError(f"run {run_id} has ended ({run.snapshot.status})")
+        return run
+
+    def _forget_oldest(self) -> None:
+        ended = [run_id for run_id, run in self._runs.items() if run.snapshot.status is not RunStatus.RUNNING]
+        for run_id in ended[: max(0, len(ended) - self._keep_runs)]:
+            del self._runs[run_id]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _status_of(error: BaseException) -> RunStatus:
+    if isinstance(error, BudgetExceededError):
+        return RunStatus.BUDGET_EXHAUSTED
+    if isinstance(error, IntentViolationError):
+        return RunStatus.INTENT_REJECTED
+    return RunStatus.FAILED if isinstance(error, Exception) else RunStatus.CANCELLED
