@@ -58,7 +58,7 @@ def render_campaign_page(
             Section("How it was measured", _METHOD_TEXT, tables=[_treatment_table(plan)]),
             Section(
                 "Check it yourself",
-                "Every number on this page is derived from receipts in this folder. `ripieno verify FOLDER` reads every "
+                "Every number on this page is derived from receipts in this folder. ripieno verify FOLDER reads every "
                 "byte again, derives the results again and compares them. A digest finds a change only if you noted it "
                 "where nobody else can write.",
                 tables=[Table(["What", "Value"], list(evidence.items()), "What to pin")],
@@ -116,7 +116,7 @@ def _lead(plan: CampaignPlan, rows: Sequence[PairResult], measured: str) -> str:
     tasks = len({(row.slot, row.task_id) for row in rows})
     names = ", ".join(treatment.name for treatment in plan.treatments)
     return (
-        f"A customer-service agent played {tasks} retail tasks twice from exactly the same first customer message: once "
+        f"A customer-service agent played {tasks} retail tasks twice from the very same first customer message: once "
         f"with the input as it was, once with the input changed by {names}. Each side was played once and never "
         f"repeated. {measured}"
     )
@@ -131,7 +131,7 @@ _USAGE_TEXT = (
     "judge are part of the arena and not counted here."
 )
 _METHOD_TEXT = (
-    "Before anything ran, a plan fixed the tasks, the changes and the test. The first customer message of each task was "
+    "Before anything ran, a plan fixed the tasks, the changes and the test. The first customer message of a task was "
     "then recorded once; both sides start from that record. A slot that was started is never started again: a crash, "
     "a timeout or a wrong answer of a model stays what it was. One limit on calls and tokens covers the intervention "
     "and the agent together, so a change cannot win by spending more than the original could."

@@ -113,6 +113,14 @@ class Treatment(_Strict):
     members: tuple[Member, ...] = Field(min_length=1)
 
 
+ARENA_NAMES: Mapping[str, str] = {
+    "embedded": "embedded.retail",
+    "tau2": "tau3.retail",
+    "fixture": "fixture.common_support",
+}
+"""Short names that people type."""
+
+
 class CampaignPlan(_Strict):
     """Everything that decides what a campaign measures and how it is judged.
 
@@ -213,6 +221,8 @@ def parse_plan(value: object) -> CampaignPlan:
     if not isinstance(value, Mapping):
         raise ValidationError(f"a campaign plan must be a mapping, got {type(value).__name__}")
     fields: dict[str, Any] = {str(key): item for key, item in value.items()}
+    if isinstance(fields.get("arena"), str):
+        fields["arena"] = ARENA_NAMES.get(fields["arena"], fields["arena"])
     treatments = fields.get("treatments")
     if isinstance(treatments, Sequence) and not isinstance(treatments, str):
         fields["treatments"] = [

@@ -1,0 +1,88 @@
+"""Rows from receipts: how every expected pair ended, read from the ledgers and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workers.official_arenas.campaign.folder import read_json
+from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus
+from workers.official_arenas.campaign.steps import snapshot_of
+
+__all__ = ["collect_rows"]
+
+_BEFORE_PAIRS = {"capture_failed": PairStatus.CAPTURE_FAILED, "reserved_unresolved": PairStatus.CAPTURE_UNRESOLVED}
+
+
+def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:
+    """Give one row per slot, treatment and expected task, in plan order.
+
+    Raises:
+        InputError: a receipt is not JSON.
+        OSError: a receipt that must exist cannot be read.
+    """
+    cells = {
+        (row["slot"], row["treatment"], row["task"]): row["cell_id"]
+        for row in read_json(root / "requests" / "index.json")
+    }
+    rows: list[PairResult] = []
+    for slot in plan.slots:
+        disposition = read_json(snapshot_of(root, slot.name) / "dispositions.json")
+        statuses = {row["task_id"]: row["status"] for row in disposition["dispositions"]}
+        for treatment in plan.treatments:
+            for task in disposition["expected_task_ids"]:
+                place = (slot.name, treatment.name, task)
+                if statuses[task] in _BEFORE_PAIRS:
+                    rows.append(PairResult(*place, _BEFORE_PAIRS[statuses[task]]))
+                elif place not in cells:
+                    rows.append(PairResult(*place, PairStatus.INTERVENTION_INTERRUPTED))
+                else:
+                    rows.append(_pair(root, place, cells[place]))
+    return rows
+
+
+def _pair(root: Path, place: tuple[str, str, str], cell_id: str) -> PairResult:
+    slot, treatment, task = place
+    envelope = read_json(root / "requests" / slot / treatment / f"{task}.json")
+    execution = _arm(envelope["atomic_request"]["arms"], "treatment")["payload"]["intervention_execution"]
+    cell = root / "pairs" / slot / cell_id
+
+    def row(status: PairStatus, **more: Any) -> PairResult:
+        return PairResult(slot, treatment, task, status, cell_id, str(execution["status"]), **more)
+
+    if not cell.exists():
+        return row(PairStatus.REFUSED)
+    if not (cell / "terminal.json").exists():
+        return row(PairStatus.INTERRUPTED)
+    terminal = read_json(cell / "terminal.json")
+    outcomes = {role: read_json(cell / role / "arm-outcome.json") for role in ("baseline", "treatment")}
+    if terminal["status"] != "paired_scored":
+        kinds = [str(outcomes[role].get("exception_type")) for role in terminal["failed_roles"] if role in outcomes]
+        return row(PairStatus.ARM_FAILED, failure=", ".join(kinds))
+    arms = read_json(cell / "response.json")["arms"]
+    failure = execution.get("failure")
+    return row(
+        PairStatus.PAIRED,
+        baseline=_result(_arm(arms, "baseline"), outcomes["baseline"]),
+        treated=_result(_arm(arms, "treatment"), outcomes["treatment"]),
+        failure=str(failure["exception_type"]) if failure else None,
+    )
+
+
+def _arm(arms: list[Mapping[str, Any]], role: str) -> Mapping[str, Any]:
+    return next(arm for arm in arms if arm["role"] == role)
+
+
+def _result(arm: Mapping[str, Any], outcome: Mapping[str, Any]) -> ArmResult:
+    metrics = arm["metrics"]
+    measured: Mapping[str, Any] = outcome.get("trace_measurement") or {}
+    return ArmResult(
+        success=float(metrics[PRIMARY_METRIC]),
+        reward=float(metrics.get("official_reward", metrics[PRIMARY_METRIC])),
+        hard_stops=float(metrics.get("adapter_hard_stops", 0.0)),
+        usage=dict(arm["usage"]),
+        trace_hash=str(arm["trace_hash"]),
+        termination=str(measured.get("termination") or ""),
+    )

@@ -1,0 +1,172 @@
+"""The folder of a campaign: its places, its log, and how it is opened again.
+
+```text
+FOLDER/plan.json           what is measured; create-only, its hash names the campaign
+FOLDER/command.json        the command that a person gave; scopes refer to it
+FOLDER/events.jsonl        hash chain of the steps that are done; closed by the last one
+FOLDER/scopes/             per slot: drafts (disabled) and the scopes that were bound
+FOLDER/capture/SLOT/       first-capture receipts and the inventory snapshot
+FOLDER/interventions/KEY/  start.json, result.json: each intervention once
+FOLDER/requests/           one envelope per pair, and index.json
+FOLDER/pairs/SLOT/CELL/    the pair ledger
+FOLDER/cells.jsonl         which pairs have an end
+FOLDER/results.json        one row per expected pair, derived from the receipts
+FOLDER/analysis.json       what the rows say together
+FOLDER/index.html          the page
+FOLDER/campaign.json       sealed: every file with its hash; written last
+```
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ripieno.canonical import INDENTED_UNICODE_LINE, content_hash, strict_loads
+from ripieno.chain import ChainWriter, walk_chain
+from ripieno.errors import InputError
+from ripieno.files import create_only, open_regular, require_private_root
+from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
+
+__all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json"]
+
+PLAN = "plan.json"
+COMMAND = "command.json"
+EVENTS = "events.jsonl"
+CAMPAIGN = "campaign.json"
+MAX_FILE_BYTES = 64 * 2**20
+
+
+def read_json(path: Path) -> Any:
+    """Read a regular JSON file; duplicate keys, deep nesting and trailing bytes are refused."""
+    with open_regular(path) as stream:
+        data = stream.read(MAX_FILE_BYTES + 1)
+    try:
+        return strict_loads(data, max_bytes=MAX_FILE_BYTES)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from error
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file that must not exist yet; never half of it."""
+    create_only(path, INDENTED_UNICODE_LINE.dumps(value))
+
+
+@dataclass(slots=True)
+class CampaignFolder:
+    """An open campaign folder. Only one process can have it open.
+
+    Attributes:
+        root: absolute path of the folder.
+        plan: what is measured.
+        events: payloads of the steps that were done before it was opened, by name.
+    """
+
+    root: Path
+    plan: CampaignPlan
+    events: dict[str, Mapping[str, Any]]
+    _chain: ChainWriter | None = None
+
+    @classmethod
+    def open(cls, root: Path, plan: CampaignPlan, command: Sequence[str]) -> CampaignFolder:
+        """Make the folder, or open the one that a campaign with the same plan has begun.
+
+        Raises:
+            InputError: the folder holds something else or another plan, another process has it open, or others
+                could read it.
+            IntegrityError: its log was changed.
+        """
+        root = root.parent.resolve() / root.name
+        if not root.exists():
+            root.parent.mkdir(parents=True, exist_ok=True)
+            root.mkdir(mode=0o700)
+        require_private_root(root)
+        if not (root / PLAN).exists():
+            strangers = sorted(entry.name for entry in root.iterdir() if entry.name != COMMAND)
+            if strangers:
+                raise InputError(f"{root} holds {strangers[0]!r} but no campaign; name another folder")
+            if not (root / COMMAND).exists():
+                write_json(root / COMMAND, {"argv": list(command)})
+            write_json(root / PLAN, plan.record())
+        found = parse_plan(read_json(root / PLAN))
+        if found.plan_hash != plan.plan_hash:
+            raise InputError(
+                f"{root} belongs to a campaign with another plan ({_difference(found, plan)}); name another folder"
+            )
+        log = root / EVENTS
+        events = read_events(log) if log.exists() else {}
+        if "complete" in events:
+            return cls(root, plan, events)
+        chain = ChainWriter.resume(log, "always") if log.exists() else ChainWriter(log, "always")
+        folder = cls(root, plan, events, chain)
+        if "planned" not in events:
+            folder.record("planned", {"plan_hash": plan.plan_hash})
+        return folder
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every step is done; then nothing is ever run in this folder again."""
+        return "complete" in self.events
+
+    def record(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Note that a step is done; when this returns it survives a crash."""
+        self._open_chain().append({"event": name, **payload})
+        self.events[name] = payload
+
+    def finish(self, payload: Mapping[str, Any]) -> None:
+        """Close the log."""
+        self._open_chain().close({"event": "complete", **payload})
+        self._chain = None
+        self.events["complete"] = payload
+
+    def _open_chain(self) -> ChainWriter:
+        if self._chain is None:
+            raise InputError(f"{self.root}: the campaign is complete, or was let go of; nothing more can be recorded")
+        return self._chain
+
+    def release(self) -> None:
+        """Let go of the folder; the campaign can be gone on with."""
+        if self._chain is not None:
+            self._chain.abandon()
+            self._chain = None
+
+    def place(self, *parts: str) -> Path:
+        """Give a path below the root, its directories made and closed to others."""
+        path = self.root.joinpath(*parts)
+        missing = [step for step in (path.parent, *path.parent.parents) if not step.exists()]
+        for step in reversed(missing):
+            step.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    def directory(self, *parts: str) -> Path:
+        """Give a private directory below the root, made when it is missing."""
+        path = self.place(*parts)
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    @property
+    def command_sha256(self) -> str:
+        """Hash of the command that a person gave."""
+        return content_hash(read_json(self.root / COMMAND))
+
+
+def read_events(log: Path) -> dict[str, Mapping[str, Any]]:
+    """Give the payload of every recorded step by its name.
+
+    Raises:
+        IntegrityError: the chain was changed.
+    """
+    events: dict[str, Mapping[str, Any]] = {}
+    for entry in walk_chain(log):
+        payload = dict(entry.payload)
+        events[str(payload.pop("event", ""))] = payload
+    return events
+
+
+def _difference(found: CampaignPlan, wanted: CampaignPlan) -> str:
+    ours, theirs = wanted.record(), found.record()
+    name = next(name for name in ours if ours[name] != theirs.get(name))
+    return f"{name} is {json.dumps(theirs.get(name))[:80]}, here it is {json.dumps(ours[name])[:80]}"

@@ -1,0 +1,193 @@
+"""What a campaign needs and what it can cost at most, found out before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentinputlab.analysis.cost import CallBound, CostBound, bound_cost
+from agentinputlab.contracts.enums import SemanticFamily
+from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
+from agentinputlab.registry import AlgorithmRegistry
+from ripieno.errors import IntegrityError
+from ripieno.files import sha256_file
+from workers.official_arenas._budgets import standard_shared_budget
+from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
+from workers.official_arenas.providers import provider_entrypoint, resolve_provider
+
+__all__ = ["Preflight", "build_intervention", "pin_rules", "preflight", "resolve_arena", "slot_config", "slot_spends"]
+
+_ARMS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found out.
+
+    Attributes:
+        tasks: ids of the expected tasks, in order.
+        pairs: number of pairs that will be started at most.
+        cost: upper bounds of what will be spent.
+        spends: whether any model outside this process will be asked.
+        blockers: what stops the campaign; empty when it can start.
+    """
+
+    tasks: tuple[str, ...]
+    pairs: int
+    cost: CostBound
+    spends: bool
+    blockers: tuple[str, ...]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing stops it."""
+        return not self.blockers
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON values."""
+        return {
+            "ready": self.is_ready,
+            "blockers": list(self.blockers),
+            "tasks": list(self.tasks),
+            "pairs": self.pairs,
+            "spends": self.spends,
+            "cost_at_most": self.cost.as_dict(),
+        }
+
+
+def preflight(plan: CampaignPlan) -> Preflight:
+    """Check everything that can be checked without a model call, and bound the cost.
+
+    Raises:
+        ValidationError: the arena is not installed.
+        OfficialArenaError: a slot's configuration is refused by the arena.
+    """
+    provider = resolve_arena(plan.arena)
+    blockers: list[str] = []
+    bounds: list[CallBound] = []
+    tasks: tuple[str, ...] = ()
+    for treatment in plan.treatments:
+        blockers += _problems_of(treatment)
+    for slot in plan.slots:
+        config = slot_config(plan, slot)
+        blockers += [f"slot {slot.name}: {problem}" for problem in provider.doctor(config)]
+        tasks = tuple(provider.task_ids(config))
+        bounds += _bounds(plan, slot, provider.environment_calls_bound(config), len(tasks))
+    return Preflight(
+        tasks=tasks,
+        pairs=len(tasks) * len(plan.treatments) * len(plan.slots),
+        cost=bound_cost(bounds),
+        spends=any(slot_spends(slot) for slot in plan.slots),
+        blockers=tuple(dict.fromkeys(blockers)),
+    )
+
+
+def resolve_arena(name: str) -> Any:
+    """Give a provider of an installed arena by its name.
+
+    Raises:
+        OfficialArenaError: no such arena is installed.
+    """
+    return resolve_provider(provider_entrypoint(name))
+
+
+def slot_config(plan: CampaignPlan, slot: ModelSlot) -> dict[str, Any]:
+    """Give the arena's configuration of one slot.
+
+    Raises:
+        OfficialArenaError: the arena refuses it.
+    """
+    provider = resolve_arena(plan.arena)
+    return provider.campaign_config(
+        split=plan.split,
+        limit=plan.tasks,
+        agent=slot.agent.model_dump(mode="json"),
+        budget=standard_shared_budget(plan.budget_multiplier),
+    )
+
+
+def slot_spends(slot: ModelSlot) -> bool:
+    """Tell whether a slot asks a model outside this process."""
+    return slot.agent.backend != "scripted" or slot.intervention_model.kind == "agent"
+
+
+def build_intervention(treatment: Treatment) -> Any:
+    """Give a fresh intervention of a treatment; several members become one composition.
+
+    Raises:
+        AgentInputLabError: a release is unknown or not implemented, or a parameter is wrong.
+    """
+    from agentinputlab.algorithms.composition import ComposedIntervention
+
+    registry = AlgorithmRegistry.default()
+    members = [_member(registry, member.release, member.parameters) for member in treatment.members]
+    return members[0] if len(members) == 1 else ComposedIntervention(tuple(members))
+
+
+def _member(registry: AlgorithmRegistry, release: str, parameters: Mapping[str, Any]) -> Any:
+    constructor = registry.resolve_entrypoint(release)
+    try:
+        return constructor(**parameters)
+    except TypeError as error:
+        raise ValidationError(
+            f"parameters of {release} do not fit; 'agentinputlab show {release} --parameters' lists them"
+        ) from error
+
+
+def _problems_of(treatment: Treatment) -> list[str]:
+    try:
+        intervention = build_intervention(treatment)
+    except AgentInputLabError as error:
+        return [f"treatment {treatment.name}: {error}"]
+    families = {SemanticFamily(member.family) for member in getattr(intervention, "members", (intervention,))}
+    if SemanticFamily.ACQUIRE in families:
+        return [f"treatment {treatment.name}: the arena has no approved source to retrieve from, so it cannot acquire"]
+    return []
+
+
+def _bounds(plan: CampaignPlan, slot: ModelSlot, environment: tuple[int, int], tasks: int) -> list[CallBound]:
+    """Upper bounds of a slot: the shared budget covers an arm with its intervention; user and judge come on top."""
+    budget = standard_shared_budget(plan.budget_multiplier)
+    prices = (None, None) if slot.prices is None else (slot.prices.input_per_million, slot.prices.output_per_million)
+    played = tasks * len(plan.treatments) * _ARMS
+    if not slot_spends(slot):
+        prices = (0.0, 0.0)
+    user, judge = environment
+    rows = [
+        CallBound(
+            "agent and intervention, both sides of every pair",
+            slot.name,
+            played * budget["max_model_calls"],
+            played * budget["max_context_tokens"],
+            played * budget["max_output_tokens"],
+            *prices,
+        )
+    ]
+    if user:
+        rows.append(CallBound("simulated user", slot.name, tasks + played * user, None, None, *prices))
+    if judge:
+        rows.append(CallBound("judge", slot.name, played * judge, None, None, *prices))
+    return rows
+
+
+def pin_rules(plan: CampaignPlan) -> CampaignPlan:
+    """Give the plan with the hash of every rules file that it names.
+
+    Raises:
+        ValidationError: a file cannot be read, or the plan names another hash.
+    """
+    return plan.model_copy(update={"slots": tuple(_pinned(slot) for slot in plan.slots)})
+
+
+def _pinned(slot: ModelSlot) -> ModelSlot:
+    model = slot.intervention_model
+    if model.rules is None:
+        return slot
+    try:
+        found = sha256_file(model.rules)
+    except (OSError, IntegrityError) as error:
+        raise ValidationError(f"slot {slot.name}: rules file {model.rules} cannot be read") from error
+    if model.rules_sha256 not in (None, found):
+        raise ValidationError(f"slot {slot.name}: rules file {model.rules} differs from rules_sha256 of the plan")
+    return slot.model_copy(update={"intervention_model": model.model_copy(update={"rules_sha256": found})})

@@ -1,0 +1,201 @@
+"""Run a campaign from its plan to its sealed folder, or go on with one that was interrupted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ripieno.canonical import INDENTED_UNICODE_LINE
+from ripieno.errors import IntegrityError
+from ripieno.files import create_only, inventory
+from ripieno.receipts import seal
+from workers.official_arenas.campaign.collect import collect_rows
+from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json
+from workers.official_arenas.campaign.page import headline, render_campaign_page
+from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.preflight import Preflight, preflight, resolve_arena, slot_spends
+from workers.official_arenas.campaign.results import PairResult, analyse
+from workers.official_arenas.campaign.steps import capture_slot, prepare_pairs, run_interventions, run_pairs
+from workers.official_arenas.protocol import OfficialArenaError, content_hash
+
+__all__ = ["CampaignResult", "run_campaign"]
+
+SEAL_PROTOCOL = "agentinputlab.campaign.v1"
+Executor = Literal["serial", "processes", "ray"]
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignResult:
+    """What came out.
+
+    Attributes:
+        folder: where everything lies.
+        digest: what to pin; `ripieno verify FOLDER --expect DIGEST` compares it.
+        headline: the outcome in a sentence or two.
+        rows: one row per expected pair.
+        analysis: what the rows say.
+        was_complete: nothing was run now, because the folder was complete already.
+    """
+
+    folder: Path
+    digest: str
+    headline: str
+    rows: tuple[Mapping[str, Any], ...]
+    analysis: Mapping[str, Any]
+    was_complete: bool
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether any expected pair has no score, or an intervention failed."""
+        return any(row["status"] != "paired_scored" or row["intervention_status"] == "failed" for row in self.rows)
+
+
+def run_campaign(
+    plan: CampaignPlan,
+    folder: Path,
+    *,
+    command: Sequence[str],
+    executor: Executor = "serial",
+    workers: int | None = None,
+    progress: bool | None = None,
+    note: Callable[[str], None] | None = None,
+) -> CampaignResult:
+    """Run every step that is not done yet, each slot at most once, and seal the folder.
+
+    Args:
+        plan: what is measured.
+        folder: new, or begun with the same plan.
+        command: the command that a person gave; scopes refer to its hash.
+        executor: where interventions and pairs run, see `ripieno.parallel.run_cells`.
+        workers: how many at a time.
+        progress: whether bars are shown; None shows them on a terminal.
+        note: told in one sentence what is being done.
+
+    Raises:
+        OfficialArenaError: something stops the campaign; what was recorded stays, and the same call goes on later.
+        InputError: the folder belongs to something else.
+        IntegrityError: what was recorded was changed since.
+    """
+    found = preflight(plan)
+    if not found.is_ready:
+        raise OfficialArenaError("; ".join(found.blockers))
+    opened = CampaignFolder.open(folder, plan, command)
+    if opened.is_complete:
+        return _finished(opened.root)
+    try:
+        say = note or _say_nothing
+        _measure(opened, found, executor, workers, progress, say)
+        say("Analysing and sealing")
+        _seal(opened)
+    finally:
+        opened.release()
+    return _finished(opened.root, was_complete=False)
+
+
+def _say_nothing(_text: str) -> None:
+    """Be quiet."""
+
+
+def _measure(
+    folder: CampaignFolder,
+    found: Preflight,
+    executor: Executor,
+    workers: int | None,
+    progress: bool | None,
+    note: Callable[[str], None],
+) -> None:
+    for slot in folder.plan.slots:
+        note(f"Recording the first message of {len(found.tasks)} tasks (slot {slot.name})")
+        with _bar(len(found.tasks), shown=progress) as advance:
+            capture_slot(folder, slot, lambda _task, _status: advance())
+    note(f"Running the interventions of {len(folder.plan.treatments)} treatments")
+    run_interventions(folder, executor, workers, progress=progress)
+    index = prepare_pairs(folder)
+    note(f"Playing {len(index)} pairs")
+    run_pairs(folder, index, executor, workers, progress=progress)
+
+
+@contextmanager
+def _bar(total: int, *, shown: bool | None) -> Generator[Callable[[], None]]:
+    """Show a bar on a terminal, and give the function that moves it."""
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True)) as progress:
+        task = progress.add_task("tasks", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _seal(folder: CampaignFolder) -> None:
+    """Derive results, analysis and page from the receipts, list every file, and close the log."""
+    rows = collect_rows(folder.root, folder.plan)
+    records = [row.as_dict() for row in rows]
+    analysis = analyse(folder.plan, rows)
+    _put(folder.root / "results.json", records)
+    _put(folder.root / "analysis.json", analysis)
+    page = folder.root / "index.html"
+    if not page.exists():
+        create_only(page, _page(folder.plan, rows, analysis).encode())
+    files = {record.path: record.sha256 for record in inventory(folder.root) if record.path not in (CAMPAIGN, EVENTS)}
+    sealed = seal(
+        {
+            "protocol": SEAL_PROTOCOL,
+            "plan_hash": folder.plan.plan_hash,
+            "command_sha256": folder.command_sha256,
+            "results_sha256": content_hash(records),
+            "analysis_sha256": content_hash(analysis),
+            "files": files,
+        }
+    )
+    _put(folder.root / CAMPAIGN, sealed)
+    folder.finish({"receipt_sha256": sealed["receipt_sha256"]})
+
+
+def _put(path: Path, value: Any) -> None:
+    """Write a derived file; one that an interrupted run left must say the same."""
+    if not path.exists():
+        write_json(path, value)
+    elif path.read_bytes() != INDENTED_UNICODE_LINE.dumps(value):
+        raise IntegrityError(f"{path.name} of the interrupted run says something else than its receipts do")
+
+
+def _page(plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str, Any]) -> str:
+    provider = resolve_arena(plan.arena)
+    evidence = {
+        "plan": plan.plan_hash,
+        "results": content_hash([row.as_dict() for row in rows]),
+        "arena": f"{provider.benchmark_id} at {provider.source_revision}",
+        "scorer": f"{provider.scorer_id} {provider.scorer_revision}",
+        "digest to pin": "receipt_sha256 in campaign.json",
+    }
+    return render_campaign_page(plan, rows, analysis, evidence=evidence, measured=_who_answered(plan))
+
+
+def _who_answered(plan: CampaignPlan) -> str:
+    models = [slot.agent.model for slot in plan.slots if slot_spends(slot)]
+    if not models:
+        return (
+            "Agent and user follow written rules, so that the page shows how such an experiment works; "
+            "it says nothing about any language model."
+        )
+    return f"The agent's words come from {', '.join(models)}."
+
+
+def _finished(root: Path, *, was_complete: bool = True) -> CampaignResult:
+    sealed = read_json(root / CAMPAIGN)
+    analysis = read_json(root / "analysis.json")
+    return CampaignResult(
+        folder=root,
+        digest=str(sealed["receipt_sha256"]),
+        headline=headline(analysis),
+        rows=tuple(read_json(root / "results.json")),
+        analysis=analysis,
+        was_complete=was_complete,
+    )

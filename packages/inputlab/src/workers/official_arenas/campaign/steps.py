@@ -1,0 +1,306 @@
+"""The steps that ask models: capture, interventions, pairs. Each slot is started once, and what it left is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ripieno.parallel import run_cells
+from workers.official_arenas import retail_capture, retail_driver
+from workers.official_arenas.campaign.folder import CampaignFolder, read_json, write_json
+from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
+from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, slot_config
+from workers.official_arenas.protocol import OfficialArenaError
+
+__all__ = ["capture_slot", "prepare_pairs", "run_interventions", "run_pairs"]
+
+AUTHORIZATION_THREAD = "agentinputlab.command.v1"
+REPLAYS_PATH_ENV = "AILAB_CAMPAIGN_REPLAYS"
+REPLAYS_SHA256_ENV = "AILAB_CAMPAIGN_REPLAYS_SHA256"
+BRIDGE = ("agentinputlab.campaign", "1")
+
+
+def authorizations(folder: CampaignFolder) -> dict[str, Any]:
+    """Give the reference to the command that a person gave, which is what enables the scopes of a campaign."""
+    reference = {
+        "source_kind": "human_message",
+        "thread_id": AUTHORIZATION_THREAD,
+        "message_sha256": folder.command_sha256,
+    }
+    return {"scope": reference, "environment_models": dict(reference)}
+
+
+def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str, str], None]) -> None:
+    """Record the first customer message of every task of a slot, and freeze the inventory.
+
+    Does nothing when the log says that it is done.
+    """
+    name = f"captured:{slot.name}"
+    if name in folder.events:
+        return
+    plan = folder.plan
+    root = folder.directory("capture", slot.name)
+    scope_path = folder.place("scopes", f"capture-{slot.name}.json")
+    if not scope_path.exists():
+        draft = retail_capture.draft_scope(
+            resolve_arena(plan.arena), slot_config(plan, slot), output_root=root, phase=plan.phase, model_slot=slot.name
+        )
+        _bind_scope(folder, scope_path, draft)
+    done = retail_capture.run(scope_path, _sha256(scope_path), durable=plan.durable, on_task=on_task)
+    folder.record(
+        name,
+        {
+            "snapshot": Path(done["snapshot"]).name,
+            "expected": done["disposition"]["expected_denominator"],
+            "captured": len(done["disposition"]["captured_task_ids"]),
+        },
+    )
+
+
+def run_interventions(folder: CampaignFolder, executor: str, workers: int | None, *, progress: bool | None) -> None:
+    """Run every treatment once on every captured task and keep the request that a pair will be played from."""
+    if "interventions" in folder.events:
+        return
+    cells = [
+        {"root": str(folder.root), "slot": slot.name, "treatment": treatment.name, "task": task}
+        for slot in folder.plan.slots
+        for treatment in folder.plan.treatments
+        for task in captured_tasks(folder.root, slot.name)
+    ]
+    for cell in cells:
+        folder.directory("requests", cell["slot"], cell["treatment"])
+    labels = [f"{cell['treatment']} on task {cell['task']}" for cell in cells]
+    outcomes = run_cells(
+        intervene,
+        cells,
+        executor=executor,
+        workers=workers,
+        progress=progress,
+        labels=labels,  # type: ignore[arg-type]
+    )
+    died = [outcome for outcome in outcomes if not outcome.ok]
+    if died:
+        raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {died[0].error}")
+    folder.record("interventions", {"requested": sum(bool(outcome.value) for outcome in outcomes)})
+
+
+def intervene(cell: Mapping[str, str]) -> bool:
+    """Run one treatment on one task unless it was started before; tell whether there is a request."""
+    root, slot_name, task = Path(cell["root"]), cell["slot"], cell["task"]
+    place = root / "requests" / slot_name / cell["treatment"]
+    request, start = place / f"{task}.json", place / f"{task}-start.json"
+    if request.exists():
+        return True
+    if start.exists():
+        return False  # started once; whether a model was asked is unknown, so it is never asked again
+    bound = _bound_slot(root, slot_name)
+    treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
+    row = bound.checkpoints[task]
+    write_json(start, {"task_id": task, "treatment": treatment.name, "retry_permitted": False})
+    payloads = [
+        retail_driver.build_payload(
+            row,
+            arm_id=f"{role}.{name}",
+            intervention=intervention,
+            arm_parameters=parameters,
+            model_slot=slot_name,
+            context=context,
+        )
+        for role, name, intervention, parameters, context in (
+            ("baseline", "unchanged", _no_op(), {}, _context(None)),
+            (
+                "treatment",
+                treatment.name,
+                build_intervention(treatment),
+                {"members": [member.model_dump(mode="json") for member in treatment.members]},
+                _context(bound.backend),
+            ),
+        )
+    ]
+    envelope = retail_driver.build_envelope(
+        resolve_arena(bound.plan.arena),
+        bound.config,
+        row,
+        baseline_payload=payloads[0],
+        treatment_payload=payloads[1],
+        bridge_id=BRIDGE[0],
+        bridge_revision=BRIDGE[1],
+        replay_inventory_environment=REPLAYS_PATH_ENV,
+        replay_inventory_sha256_environment=REPLAYS_SHA256_ENV,
+        expected_replay_inventory_sha256=bound.replays_sha256,
+    )
+    write_json(request, envelope)
+    return True
+
+
+def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
+    """Name the pairs that can be played and bind one execution scope per slot to exactly them."""
+    index_path = folder.place("requests", "index.json")
+    if not index_path.exists():
+        write_json(index_path, _index(folder))
+    index: list[dict[str, str]] = read_json(index_path)
+    for slot in folder.plan.slots:
+        cell_ids = [row["cell_id"] for row in index if row["slot"] == slot.name]
+        scope_path = folder.place("scopes", f"execution-{slot.name}.json")
+        if not cell_ids or scope_path.exists():
+            continue
+        draft = retail_driver.draft_scope(
+            resolve_arena(folder.plan.arena),
+            slot_config(folder.plan, slot),
+            output_root=folder.directory("pairs", slot.name),
+            phase=folder.plan.phase,
+            cell_ids=cell_ids,
+        )
+        _bind_scope(folder, scope_path, draft)
+    return index
+
+
+def run_pairs(
+    folder: CampaignFolder,
+    index: Sequence[Mapping[str, str]],
+    executor: str,
+    workers: int | None,
+    *,
+    progress: bool | None,
+) -> None:
+    """Play every pair that has no end yet. A pair that was started before is not started again."""
+    if "pairs" in folder.events:
+        return
+    cells = [{"root": str(folder.root), **row} for row in index]
+    labels = [f"{row['treatment']} on task {row['task']}" for row in index]
+    outcomes = run_cells(
+        play,
+        cells,
+        executor=executor,
+        workers=workers,
+        resume=folder.root / "cells.jsonl",
+        progress=progress,
+        labels=labels,  # type: ignore[arg-type]
+    )
+    folder.record("pairs", {"ended": sum(outcome.ok for outcome in outcomes), "indexed": len(index)})
+
+
+def play(cell: Mapping[str, str]) -> str:
+    """Play one pair, or look at what an earlier start left; give the word for how it ended."""
+    root = Path(cell["root"])
+    session = _pair_session(root, cell["slot"])
+    request = read_json(root / "requests" / cell["slot"] / cell["treatment"] / f"{cell['task']}.json")
+    try:
+        session.run(request)
+    except retail_driver.RetailAttemptUnavailable:
+        return "unavailable"
+    except OfficialArenaError:
+        return "refused"
+    return "scored"
+
+
+def captured_tasks(root: Path, slot_name: str) -> list[str]:
+    """Give the ids of the tasks that a slot's snapshot holds, in order."""
+    snapshot = snapshot_of(root, slot_name)
+    return [] if not (snapshot / "units.json").exists() else list(read_json(snapshot / "units.json"))
+
+
+def snapshot_of(root: Path, slot_name: str) -> Path:
+    """Give the inventory snapshot of a slot that the campaign's log names."""
+    from workers.official_arenas.campaign.folder import EVENTS, read_events
+
+    return root / "capture" / slot_name / str(read_events(root / EVENTS)[f"captured:{slot_name}"]["snapshot"])
+
+
+class _BoundSlot:
+    """What the cells of one slot share: read once per process."""
+
+    def __init__(self, root: Path, slot_name: str) -> None:
+        from workers.official_arenas.campaign.folder import PLAN
+
+        self.plan: CampaignPlan = parse_plan(read_json(root / PLAN))
+        self.slot = next(slot for slot in self.plan.slots if slot.name == slot_name)
+        self.config = slot_config(self.plan, self.slot)
+        snapshot = snapshot_of(root, slot_name)
+        self.replays = snapshot / "replays.json"
+        self.replays_sha256 = _sha256(self.replays)
+        self.checkpoints = {
+            row["checkpoint_id"]: row for row in read_json(snapshot / "checkpoints.json")["checkpoints"]
+        }
+        self.backend = _intervention_backend(self.slot)
+
+
+@lru_cache(maxsize=64)
+def _bound_slot(root: Path, slot_name: str) -> _BoundSlot:
+    return _BoundSlot(root, slot_name)
+
+
+@lru_cache(maxsize=64)
+def _pair_session(root: Path, slot_name: str) -> retail_driver.PairSession:
+    bound = _bound_slot(root, slot_name)
+    scope = root / "scopes" / f"execution-{slot_name}.json"
+    environment = {
+        retail_driver.SCOPE_PATH_ENV: str(scope),
+        retail_driver.SCOPE_SHA256_ENV: _sha256(scope),
+        REPLAYS_PATH_ENV: str(bound.replays),
+        REPLAYS_SHA256_ENV: bound.replays_sha256,
+    }
+    return retail_driver.PairSession(environment, durable=bound.plan.durable)
+
+
+def _index(folder: CampaignFolder) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = []
+    for slot in folder.plan.slots:
+        for treatment in folder.plan.treatments:
+            for task in captured_tasks(folder.root, slot.name):
+                request = folder.root / "requests" / slot.name / treatment.name / f"{task}.json"
+                if request.exists():
+                    cell_id = retail_driver.cell_id(read_json(request))
+                    rows.append({"slot": slot.name, "treatment": treatment.name, "task": task, "cell_id": cell_id})
+    return rows
+
+
+def _bind_scope(folder: CampaignFolder, path: Path, draft: Mapping[str, Any]) -> None:
+    """Keep the disabled draft, and enable it in the name of the command that a person gave."""
+    draft_path = path.with_suffix(".draft.json")
+    if not draft_path.exists():
+        write_json(draft_path, dict(draft))
+    write_json(path, {**draft, "execution_enabled": True, "authorizations": authorizations(folder)})
+
+
+def _intervention_backend(slot: ModelSlot) -> Any:
+    model = slot.intervention_model
+    if model.kind == "rules":
+        from agentinputlab.backends.llm import ScriptedBackend
+        from agentinputlab.backends.scripted import load_rules
+
+        return ScriptedBackend(load_rules(Path(str(model.rules))))
+    if model.kind == "agent" and slot.agent.backend == "openai":
+        from agentinputlab.backends.llm import OpenAICompatibleBackend
+
+        args = slot.agent.args
+        return OpenAICompatibleBackend(
+            slot.agent.model,
+            str(args["api_base"]),
+            deployment_identity={"revision": str(args.get("revision", "unstated"))},
+            api_key_env=args.get("api_key_env", "OPENAI_API_KEY"),
+            timeout_seconds=float(args.get("timeout", 120.0)),
+        )
+    return None
+
+
+def _context(backend: Any) -> Any:
+    from agentinputlab.contracts import InterventionContext
+
+    return InterventionContext(backend=backend, seed=17)
+
+
+def _no_op() -> Any:
+    from agentinputlab.selectors import NoOpIntervention
+
+    return NoOpIntervention()
+
+
+def _sha256(path: Path) -> str:
+    from ripieno.files import open_regular
+
+    with open_regular(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,155 @@
+"""``agentinputlab retail``: one paired experiment in the retail arena, from a fresh folder to a verified page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from workers.official_arenas.campaign.plan import CampaignPlan
+
+__all__ = ["retail"]
+
+
+@click.group("retail")
+def retail() -> None:
+    """Measure a change of the input in the retail arena, pair by pair."""
+
+
+@retail.command("run")
+@click.option(
+    "--arena", default="embedded", show_default=True, help="embedded, tau2, or the name of an installed arena."
+)
+@click.option(
+    "--treatment",
+    "treatments",
+    multiple=True,
+    required=True,
+    help="Release to compare with the unchanged input: RELEASE, RELEASE:key=value, or A+B to chain. Repeatable.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder to make. The same call again goes on with an interrupted run and checks a complete one.",
+)
+@click.option("--split", type=click.Choice(["train", "test"]), default="test", show_default=True, help="Which tasks.")
+@click.option("--tasks", type=click.IntRange(min=1), help="Only the first so many tasks.  [default: all]")
+@click.option("--model-url", help="OpenAI-compatible endpoint on this machine, e.g. http://127.0.0.1:8000/v1.")
+@click.option("--model", "model_name", help="Name of the model at --model-url.")
+@click.option("--max-tokens", type=click.IntRange(min=1), default=512, show_default=True, help="Per model call.")
+@click.option("--api-key-env", help="Environment variable that holds the key of the endpoint.")
+@click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    help="Scripted replies for interventions that ask a model (with a scripted agent).",
+)
+@click.option("--price-in", type=click.FloatRange(min=0), help="Money per million tokens read.")
+@click.option("--price-out", type=click.FloatRange(min=0), help="Money per million tokens written.")
+@click.option(
+    "--budget", type=float, default=1.0, show_default=True, help="Multiplier of the standard budget of a side."
+)
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the exact test.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to play pairs on.")
+@click.option(
+    "--execute", is_flag=True, help="Start even though models will be asked; without it, only the cost is shown."
+)
+@click.option(
+    "--no-fsync", is_flag=True, help="Do not force receipts to disk: faster, and a power failure may lose some."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.pass_context
+def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: bool, **options: Any) -> None:
+    """Run a whole paired experiment: record, change, play, verify, analyse.
+
+    Every task is played twice from the same first customer message, once with the input as it is and once changed. A
+    side is played once and never repeated; what fails stays in the count.
+
+    \b
+    Examples:
+      agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --out runs/plan
+      agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --model-url http://127.0.0.1:8000/v1
+          --model small --out runs/small            # shows the cost; add --execute to start
+    """
+    from ripieno.verify import verify
+    from workers.official_arenas.campaign.preflight import preflight
+    from workers.official_arenas.campaign.run import run_campaign
+    from workers.official_arenas.cli._errors import answered
+    from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY, print_preflight, print_result
+
+    with answered(ctx):
+        plan = _plan(options)
+        found = preflight(plan)
+        print_preflight(plan, found, as_json=False, err=True)
+        if not found.is_ready:
+            ctx.exit(EXIT_NOT_READY)
+        if found.spends and not execute:
+            click.echo("Nothing was started. Add --execute to start.", err=True)
+            return
+        result = run_campaign(
+            plan,
+            out,
+            command=_command(ctx),
+            executor="serial" if workers == 1 else "processes",
+            workers=None if workers == 1 else workers,
+            note=lambda text: click.echo(f"{text} ...", err=True),
+        )
+        report = verify(result.folder, expect=result.digest)
+        if not report.ok:
+            raise click.ClickException(f"{result.folder} does not verify: {report.first_problem}")
+        print_result(result, as_json=as_json, verified=True)
+        if result.has_failures:
+            ctx.exit(EXIT_FAILURES)
+
+
+def _plan(options: dict[str, Any]) -> CampaignPlan:
+    """Give the plan that the options describe."""
+    from agentinputlab.contracts.errors import ValidationError
+    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.preflight import pin_rules
+
+    url, model = options["model_url"], options["model_name"]
+    if (url is None) != (model is None):
+        raise ValidationError("--model-url and --model belong together: give both, or neither")
+    slot: dict[str, Any] = {"name": "scripted"}
+    if url is not None:
+        args: dict[str, Any] = {"api_base": url, "max_tokens": options["max_tokens"], "temperature": 0, "seed": 17}
+        args |= {"num_retries": 0, "timeout": 120.0}
+        if options["api_key_env"]:
+            args["api_key_env"] = options["api_key_env"]
+        slot = {"name": _slot_name(model), "agent": {"backend": "openai", "model": model, "args": args}}
+        slot["intervention_model"] = {"kind": "agent"}
+    if options["rules"] is not None:
+        slot["intervention_model"] = {"kind": "rules", "rules": str(options["rules"].resolve())}
+    if (options["price_in"] is None) != (options["price_out"] is None):
+        raise ValidationError("--price-in and --price-out belong together: give both, or neither")
+    if options["price_in"] is not None:
+        slot["prices"] = {"input_per_million": options["price_in"], "output_per_million": options["price_out"]}
+    plan = parse_plan(
+        {
+            "arena": options["arena"],
+            "split": options["split"],
+            "tasks": options["tasks"],
+            "treatments": list(options["treatments"]),
+            "slots": [slot],
+            "alpha": options["alpha"],
+            "budget_multiplier": options["budget"],
+            "durable": not options["no_fsync"],
+        }
+    )
+    return pin_rules(plan)
+
+
+def _slot_name(model: str) -> str:
+    import re
+
+    return re.sub(r"[^a-z0-9_.+-]+", "-", model.lower()).strip("-.+_")[:60] or "model"
+
+
+def _command(ctx: click.Context) -> list[str]:
+    """Give the command as it was typed, for the record."""
+    import sys
+
+    return [ctx.command_path, *sys.argv[1:]]
