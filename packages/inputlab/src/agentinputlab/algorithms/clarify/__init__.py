@@ -1,0 +1,1 @@
+"""Methods that decide whether to ask the user back, and what to ask."""
