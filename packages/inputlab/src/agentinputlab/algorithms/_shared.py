@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 from agentinputlab.algorithms._replies import Reply, ReplyObject
 from agentinputlab.contracts._checks import Record
 from agentinputlab.contracts.enums import PatchOp, ProfileKind, SemanticFamily, TracePhase
-from agentinputlab.contracts.errors import ArtifactError, BudgetExceededError, ExternalDependencyError, ValidationError
+from agentinputlab.contracts.errors import ArtifactError, ExternalDependencyError, ValidationError
 from agentinputlab.contracts.lifecycle import InterventionContext
 from agentinputlab.contracts.patch import InputPatch, PatchOperation
 from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import ContextBlock, FrozenAgentState
 from agentinputlab.contracts.trace import ExecutionTrace, TraceEvent
+from agentinputlab.observability.ledger import BudgetLedger
+from agentinputlab.observability.usage import ResourceUsage
 
 if TYPE_CHECKING:
+    from agentinputlab.backends.llm import Usage
     from agentinputlab.backends.retrieval import RetrievalResult
 
 __all__ = [
@@ -36,6 +39,9 @@ __all__ = [
     "require_query",
     "state_text",
 ]
+
+
+_CALL_MINIMUM = ResourceUsage(model_calls=1, input_tokens=1, output_tokens=1)
 
 
 class InterventionBase(Record):
@@ -79,14 +85,16 @@ class InterventionBase(Record):
 class MethodRun:
     """One `propose` call: asks, retrieves, counts and traces, and ends in a patch.
 
-    The trace holds hashes, identities and counts, never texts. Calls are counted against the budget of the state;
-    the runner does the same with its ledger, so that a method used without a runner is bounded too.
+    The trace holds hashes, identities and counts, never texts. The runner charges every call to its ledger; a method
+    that is used without a runner is bound by the budget of the state all the same.
     """
 
     def __init__(self, method: InterventionBase, state: FrozenAgentState, context: InterventionContext) -> None:
         self.method = method
         self.state = state
         self.context = context
+        self._is_own_ledger = context.budget_ledger is None
+        self._ledger: BudgetLedger = BudgetLedger(state.budget) if self._is_own_ledger else context.budget_ledger
         self._events: list[TraceEvent] = []
         self._counters: dict[str, int] = {}
         self._warnings: list[str] = []
@@ -124,22 +132,20 @@ class MethodRun:
         backend = self.context.backend
         if backend is None:
             self._lacks("a language model", "backend")
-        self._spend("model_calls", self.state.budget.max_model_calls)
-        tokens_left = self.state.budget.max_output_tokens - self._counters.get("output_tokens", 0)
-        if tokens_left < 1:
-            raise BudgetExceededError(
-                f"{self.method.release_id}: no output token is left for stage {stage!r}, "
-                f"max_output_tokens is {self.state.budget.max_output_tokens}"
-            )
+        tokens_left = cast("int", self._ledger.remaining("output_tokens"))
         request = GenerationRequest(
             prompt=prompt,
             system=system,
             temperature=temperature,
-            max_tokens=min(max_tokens, tokens_left),
+            max_tokens=max(1, min(max_tokens, tokens_left)),  # with none left, the reservation below refuses the call
             seed=self.context.seed + sample,
             stop=tuple(stop),
         )
+        promise = self._ledger.reserve_pending(_CALL_MINIMUM) if self._is_own_ledger else None
         response = backend.generate(request)
+        if promise is not None:
+            self._ledger.commit_pending(promise, _resources(response.usage))
+        self.count("model_calls")
         self.count("input_tokens", response.usage.input_tokens)
         self.count("output_tokens", response.usage.output_tokens)
         self.observe(
@@ -163,7 +169,7 @@ class MethodRun:
         retriever = self.context.retriever
         if retriever is None:
             self._lacks("a retriever", "retriever")
-        self._spend("retrieval_calls", self.state.budget.max_retrieval_calls)
+        self._count_call("retrieval_calls")
         results = tuple(retriever.retrieve(query, top_k=top_k))
         self.observe(
             f"retrieve.{stage}",
@@ -183,7 +189,7 @@ class MethodRun:
         searcher = self.context.vector_searcher
         if searcher is None:
             self._lacks("a vector searcher", "vector_searcher")
-        self._spend("retrieval_calls", self.state.budget.max_retrieval_calls)
+        self._count_call("retrieval_calls")
         results = tuple(searcher.search(vector, top_k=top_k))
         self.observe(f"search.{stage}", doc_ids=[result.document.doc_id for result in results])
         return results
@@ -252,10 +258,20 @@ class MethodRun:
             f"{self.method.release_id} needs {description}: give InterventionContext({name}=...)"
         )
 
-    def _spend(self, counter: str, cap: int) -> None:
-        if self._counters.get(counter, 0) >= cap:
-            raise BudgetExceededError(f"{self.method.release_id}: max_{counter} is {cap}, one more is needed")
+    def _count_call(self, counter: str) -> None:
+        if self._is_own_ledger:
+            self._ledger.reserve(ResourceUsage(**{counter: 1}))
         self.count(counter)
+
+
+def _resources(usage: Usage) -> ResourceUsage:
+    return ResourceUsage(
+        model_calls=1,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=usage.cost_usd or 0.0,
+        unpriced_model_calls=int(usage.cost_usd is None),
+    )
 
 
 def require_query(method: InterventionBase, state: FrozenAgentState) -> str:
