@@ -59,14 +59,8 @@ def harm(pairs: Sequence[PairedOutcome], *, threshold: float = 1.0) -> Harm:
         pairs: the pairs.
         threshold: from which score on a task counts as solved.
     """
-    known = [pair for pair in pairs if pair.baseline is not None]
-    solved = [pair for pair in known if pair.baseline is not None and pair.baseline >= threshold]
-    unsolved = [pair for pair in known if pair.baseline is not None and pair.baseline < threshold]
-
-    def kept(pair: PairedOutcome) -> bool:
-        return pair.treatment is not None and pair.treatment >= threshold
-
-    return Harm(
-        sum(not kept(pair) for pair in solved) / len(solved) if solved else 0.0,
-        sum(kept(pair) for pair in unsolved) / len(unsolved) if unsolved else 0.0,
-    )
+    solved = [pair for pair in pairs if pair.baseline is not None and pair.baseline >= threshold]
+    unsolved = [pair for pair in pairs if pair.baseline is not None and pair.baseline < threshold]
+    broken = sum(pair.treatment is None or pair.treatment < threshold for pair in solved)
+    mended = sum(pair.treatment is not None and pair.treatment >= threshold for pair in unsolved)
+    return Harm(broken / len(solved) if solved else 0.0, mended / len(unsolved) if unsolved else 0.0)

@@ -35,8 +35,9 @@ _TRANSFORM = re.compile(
     r"|make up)\b"
 )
 _COMPARE = re.compile(
-    r"\b(compare|compared|difference between|versus|vs|both|either|which of (the )?(two|three)|(older|younger|larger|smaller|earlier|later|"
-    r"more|less|higher|lower|longer|shorter|taller|bigger|cheaper|better) (than|or))\b"
+    r"\b(compare|compared|difference between|versus|vs|both|either|which of (the )?(two|three)"
+    r"|(older|younger|larger|smaller|earlier|later|more|less|higher|lower|longer|shorter|taller|bigger|cheaper|better)"
+    r" (than|or))\b"
 )
 _NESTED = re.compile(
     r"\b(of|by|in|with|from|to) the \w+(\s\w+){0,3} (who|whom|whose|that|which|where|of the)\b"

@@ -48,7 +48,7 @@ def _no_plans() -> Mapping[str, Any]:
 class CachedSoftBudget(InterventionBase):
     """Adds a plan that was made before, with a token count beside each part.
 
-    Paper: Lin et al., *Plan and Budget: Effective and Efficient Test-Time Scaling on Reasoning Large Language Models*,
+    Paper: Lin et al., *Plan and Budget: Effective and Efficient Test-Time Scaling on Large Language Model Reasoning*,
     2025. Needs no model. Changes the context only. The budget is soft: the agent is told, nothing is cut off.
 
     Attributes:

@@ -45,9 +45,9 @@ def _packaged_patterns() -> Mapping[str, str]:
 class PatternReformulation(InterventionBase):
     """Appends to the query a reformulation by one pattern that the model chose from a library.
 
-    Paper: Bigdeli et al., *ReFormeR: Learning and Applying Explicit Query Reformulation Patterns*. Needs a language
-    model: two calls, one to choose and one to apply. Changes the query only; original and reformulation stand
-    together, so that no word of the user is lost.
+    The idea of ReFormeR, explicit patterns of reformulation in a library, with a library of our own instead of a
+    learned one. Needs a language model: two calls, one to choose and one to apply. Changes the query only; original
+    and reformulation stand together, so that no word of the user is lost.
 
     Attributes:
         patterns: instruction by name of the pattern.
