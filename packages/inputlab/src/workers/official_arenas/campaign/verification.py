@@ -1,0 +1,191 @@
+"""What `ripieno verify` looks at in the folder of a campaign: everything, and whether it follows from the receipts."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ripieno._verdict import Check, VerifyOptions, VerifyReport, VerifyStatus
+from ripieno.canonical import INDENTED_UNICODE_LINE
+from ripieno.chain import verify_chain
+from ripieno.errors import RipienoError
+from ripieno.files import inventory, list_tree
+from ripieno.receipts import check_sealed
+from workers.official_arenas.campaign.folder import CAMPAIGN, COMMAND, EVENTS, PLAN, read_events, read_json
+from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
+from workers.official_arenas.protocol import content_hash
+
+__all__ = ["CAMPAIGN_VERIFIER", "CampaignVerifier"]
+
+FORMAT = "input-lab campaign"
+_Rows = list[Check]
+
+
+class CampaignVerifier:
+    """The folder that `agentinputlab retail run` and `agentinputlab campaign run` make."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format."""
+        return FORMAT
+
+    def recognises(self, path: Path) -> bool:
+        """Tell whether two of the four files that make a campaign are there."""
+        return path.is_dir() and sum((path / name).is_file() for name in (CAMPAIGN, PLAN, EVENTS, COMMAND)) >= 2
+
+    def verify(self, path: Path, options: VerifyOptions) -> VerifyReport:
+        """Check the seal, every file, every receipt, and derive results and analysis again."""
+        rows: _Rows = []
+        try:
+            plan, events = _read_plan_and_log(path, rows)
+            is_complete = _log_is_closed(path)
+            if is_complete:
+                _check_seal(path, plan, events, rows)
+            _check_modes(path, rows)
+            _check_receipts(path, plan, events, rows)
+            if is_complete:
+                _check_derived(path, plan, rows)
+        except (RipienoError, OSError, ValueError, KeyError, TypeError, LookupError) as error:
+            rows.append(Check("campaign", ok=False, detail=_reason(error)))
+            is_complete = False
+        problem = next((f"{row.name}: {row.detail}" for row in rows if not row.ok), "")
+        status = VerifyStatus.COMPLETE if is_complete else VerifyStatus.INTERRUPTED
+        digest = _digest(path) if is_complete and not problem else ""
+        return VerifyReport(
+            path=str(path),
+            format=FORMAT,
+            status=VerifyStatus.TAMPERED if problem else status,
+            digest=digest,
+            checks=rows,
+            first_problem=problem,
+        )
+
+
+CAMPAIGN_VERIFIER = CampaignVerifier()
+
+
+def _read_plan_and_log(path: Path, rows: _Rows) -> tuple[CampaignPlan, dict[str, Mapping[str, Any]]]:
+    plan = parse_plan(read_json(path / PLAN))
+    events = read_events(path / EVENTS)
+    planned = events.get("planned", {}).get("plan_hash")
+    rows.append(
+        _check("plan", planned in (None, plan.plan_hash), f"hash {plan.plan_hash}", "the log names another plan")
+    )
+    return plan, events
+
+
+def _log_is_closed(path: Path) -> bool:
+    return verify_chain(path / EVENTS).closing is not None
+
+
+def _check_seal(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], rows: _Rows) -> None:
+    """The seal, what the log says of it, and every file that it lists, and no other."""
+    sealed = read_json(path / CAMPAIGN)
+    check_sealed(sealed)
+    agrees = events.get("complete", {}).get("receipt_sha256") == sealed["receipt_sha256"]
+    rows.append(_check("seal", agrees, "fits, and the log names it", f"the log names another seal than {CAMPAIGN}"))
+    command = content_hash(read_json(path / COMMAND))
+    same = (sealed["plan_hash"], sealed["command_sha256"]) == (plan.plan_hash, command)
+    rows.append(_check("what was sealed", same, "this plan and this command", "the seal is of another plan or command"))
+    found = {record.path: record.sha256 for record in inventory(path) if record.path not in (CAMPAIGN, EVENTS)}
+    rows.append(_file_row(sealed["files"], found))
+
+
+def _file_row(sealed: Mapping[str, str], found: Mapping[str, str]) -> Check:
+    for name in sorted({*sealed, *found}):
+        if name not in found:
+            return Check("files", ok=False, detail=f"{name} is missing")
+        if name not in sealed:
+            return Check("files", ok=False, detail=f"{name} was added")
+        if sealed[name] != found[name]:
+            return Check("files", ok=False, detail=f"{name} was changed")
+    return Check("files", ok=True, detail=f"{len(found)} files, each as it was sealed")
+
+
+def _check_modes(path: Path, rows: _Rows) -> None:
+    """Receipts hold what a simulated customer said: nobody else may read them."""
+    for name, status in list_tree(path):
+        if name.split("/")[0] in {"capture", "pairs", "requests", "scopes"} and stat.S_IMODE(status.st_mode) & 0o077:
+            rows.append(Check("modes", ok=False, detail=f"{name} is open to others"))
+            return
+    rows.append(Check("modes", ok=True, detail="receipts are closed to others"))
+
+
+def _check_receipts(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], rows: _Rows) -> None:
+    """Every capture root and every pair of the ledgers, each by its own rules."""
+    from workers.official_arenas.verification import verify_capture_root, verify_cell
+
+    for slot in plan.slots:
+        root = path / "capture" / slot.name
+        if root.exists():
+            report = verify_capture_root(root)
+            rows.append(Check(f"capture {slot.name}", ok=report.ok, detail=report.first_problem or report.status.value))
+        name = f"captured:{slot.name}"
+        if name in events and not (root / str(events[name]["snapshot"])).is_dir():
+            rows.append(Check(f"capture {slot.name}", ok=False, detail="the snapshot that the log names is missing"))
+    index = path / "requests" / "index.json"
+    indexed: list[Mapping[str, str]] = read_json(index) if index.exists() else []
+    checked = 0
+    for row in indexed:
+        cell = path / "pairs" / row["slot"] / row["cell_id"]
+        if not cell.exists():
+            continue
+        report = verify_cell(cell)
+        checked += 1
+        if not report.ok:
+            name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
+            rows.append(Check(name, ok=False, detail=report.first_problem or report.status.value))
+    rows.append(
+        Check("pairs", ok=True, detail=f"{checked} of {len(indexed)} indexed pairs have a ledger; each was read")
+    )
+    _check_ended(path, indexed, rows)
+
+
+def _check_ended(path: Path, indexed: list[Mapping[str, str]], rows: _Rows) -> None:
+    """A pair whose end was recorded has a ledger, unless the driver refused it."""
+    ledger = path / "cells.jsonl"
+    if not ledger.exists():
+        return
+    from ripieno.chain import walk_chain
+
+    for entry in walk_chain(ledger):
+        index = entry.payload.get("index")
+        if not isinstance(index, int) or entry.payload.get("value") == "refused":
+            continue
+        row = indexed[index]
+        if not (path / "pairs" / row["slot"] / row["cell_id"]).is_dir():
+            name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
+            rows.append(Check(name, ok=False, detail="it was played and its ledger is missing"))
+
+
+def _check_derived(path: Path, plan: CampaignPlan, rows: _Rows) -> None:
+    """Results and analysis, made again from the receipts, have the same bytes."""
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.results import analyse
+
+    results = collect_rows(path, plan)
+    for name, value in (
+        ("results.json", [row.as_dict() for row in results]),
+        ("analysis.json", analyse(plan, results)),
+    ):
+        same = (path / name).read_bytes() == INDENTED_UNICODE_LINE.dumps(value)
+        rows.append(_check(name, same, "follows from the receipts", "does not follow from the receipts"))
+
+
+def _check(name: str, ok: bool, detail: str, problem: str) -> Check:
+    return Check(name, ok=ok, detail=detail if ok else problem)
+
+
+def _digest(path: Path) -> str:
+    return str(read_json(path / CAMPAIGN)["receipt_sha256"])
+
+
+def _reason(error: Exception) -> str:
+    """Name what could not be read, without quoting what it says."""
+    if isinstance(error, OSError):
+        return f"{Path(str(error.filename)).name} cannot be read: {error.strerror}"
+    if isinstance(error, RipienoError):
+        return str(error)
+    return f"a record has another shape than it should ({type(error).__name__})"
