@@ -120,7 +120,8 @@ class MethodRun:
             system: the system message.
             max_tokens: longest answer; shortened to what the budget has left.
             temperature: of the sampling.
-            sample: number of the sample where a stage draws several; each has a seed of its own.
+            sample: number of the sample where a stage draws several; each has a seed of its own, where the model
+                takes one.
             stop: texts that end the answer.
 
         Raises:
@@ -132,13 +133,14 @@ class MethodRun:
         backend = self.context.backend
         if backend is None:
             self._lacks("a language model", "backend")
+        seed = self.context.seed + sample if "seed" in backend.capabilities else None
         tokens_left = cast("int", self._ledger.remaining("output_tokens"))
         request = GenerationRequest(
             prompt=prompt,
             system=system,
             temperature=temperature,
             max_tokens=max(1, min(max_tokens, tokens_left)),  # with none left, the reservation below refuses the call
-            seed=self.context.seed + sample,
+            seed=seed,
             stop=tuple(stop),
         )
         promise = self._ledger.reserve_pending(_CALL_MINIMUM) if self._is_own_ledger else None
@@ -152,6 +154,7 @@ class MethodRun:
             f"ask.{stage}",
             request_hash=request.request_hash,
             model=response.model,
+            seed=seed,
             finish_reason=response.finish_reason,
             reply_characters=len(response.text),
             input_tokens=response.usage.input_tokens,
