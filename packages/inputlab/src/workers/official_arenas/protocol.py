@@ -74,7 +74,17 @@ MAX_INVENTORY_BYTES = 64 * 2**20
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WALL_CLOCK_FIELDS = frozenset(
-    {"timestamp", "start_time", "end_time", "created_at", "duration", "duration_ms", "generation_time_seconds"}
+    {
+        "timestamp",
+        "start_time",
+        "end_time",
+        "created",
+        "created_at",
+        "duration",
+        "duration_ms",
+        "generation_time_seconds",
+        "raw_data",  # a server's own answer, with its own ids and times
+    }
 )
 
 
