@@ -1,0 +1,1 @@
+"""Building blocks of experiments on the host: `builders` starts paired workers as processes."""
