@@ -26,6 +26,7 @@ ReplayInventory = tuple[dict[str, str], dict[str, dict[str, Any]]]
 
 _ROOT_FIELDS = frozenset({"schema_version", "protocol", "benchmark_id", "source_revision", "record_count", "records"})
 _RECORD_FIELDS = frozenset({"checkpoint_id", "origin_state_hash", "replay_identity", "protected"})
+_OPTIONAL_RECORD_FIELDS = frozenset({"visible_state_hash", "model_slot"})
 
 
 def origin_state_hash(
@@ -120,7 +121,7 @@ def parse_replay_inventory(data: bytes) -> ReplayInventory:
 
 def _record(value: object, identity: Mapping[str, str]) -> dict[str, Any]:
     fields = frozenset(cast("dict[str, Any]", value)) if isinstance(value, dict) else frozenset[str]()
-    if fields - {"visible_state_hash"} != _RECORD_FIELDS:
+    if fields - _OPTIONAL_RECORD_FIELDS != _RECORD_FIELDS:
         raise OfficialArenaError("Replay inventory record fields differ")
     record = cast("dict[str, Any]", value)
     if not isinstance(record["checkpoint_id"], str) or not record["checkpoint_id"].strip():
@@ -129,6 +130,9 @@ def _record(value: object, identity: Mapping[str, str]) -> dict[str, Any]:
         raise OfficialArenaError("Replay inventory protected content must be an object")
     if not is_sha256(record.get("visible_state_hash", "0" * 64)):
         raise OfficialArenaError("Replay inventory visible_state_hash must be 64 lowercase hex digits")
+    slot = record.get("model_slot", "unbound")
+    if not isinstance(slot, str) or not slot.strip():
+        raise OfficialArenaError("Replay inventory model_slot must be non-blank text")
     checkpoint_id = record["checkpoint_id"]
     origin = origin_state_hash(**identity, checkpoint_id=checkpoint_id, protected=record["protected"])
     if record["origin_state_hash"] != origin:

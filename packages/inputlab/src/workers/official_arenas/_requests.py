@@ -190,21 +190,20 @@ def _arm(value: object, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def validate_arm_binding(record: Mapping[str, Any], request: Mapping[str, Any]) -> None:
-    """Check that both payloads start from the visible state that was captured.
+    """Check that both payloads start from what was captured, and for the model slot that captured it.
 
     Args:
-        record: replay record; one without ``visible_state_hash`` (an older inventory) binds nothing here.
+        record: replay record; what an older inventory does not say (``visible_state_hash``, ``model_slot``) binds
+            nothing.
         request: checked atomic request.
 
     Raises:
-        OfficialArenaError: a payload says another ``visible_state_hash``.
+        OfficialArenaError: a payload says another ``visible_state_hash`` or ``model_slot``.
     """
-    captured = record.get("visible_state_hash")
-    if captured is None:
-        return
-    for arm in request["arms"]:
-        if arm["payload"].get("visible_state_hash") != captured:
-            raise OfficialArenaError("Payload visible_state_hash differs from the captured checkpoint")
+    for name in ("visible_state_hash", "model_slot"):
+        captured = record.get(name)
+        if captured is not None and any(arm["payload"].get(name) != captured for arm in request["arms"]):
+            raise OfficialArenaError(f"Payload {name} differs from the captured checkpoint")
 
 
 def validate_dependency_binding(

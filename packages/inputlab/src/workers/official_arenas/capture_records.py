@@ -1,7 +1,7 @@
 """Captured records, split into what interventions may see and what only a worker may read.
 
-The origin is named by the protected content alone: `visible_state_hash` stands in the replay record beside
-``protected`` and enters neither ``origin_state_hash`` nor ``replay_identity``.
+The origin is named by the protected content alone: ``visible_state_hash`` and ``model_slot`` stand in the replay record
+beside ``protected`` and enter neither ``origin_state_hash`` nor ``replay_identity``.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def capture_rows(
     split: str,
     output_root: Path,
     dependencies_by_model_slot: Mapping[str, Mapping[str, str]] | None = None,
+    model_slot: str | None = None,
 ) -> Rows:
     """Capture and split every record.
 
@@ -64,6 +65,7 @@ def capture_rows(
         split: name of the task split, for the visible rows.
         output_root: where the provider keeps its receipts.
         dependencies_by_model_slot: locks per model slot, written in place of the record's own.
+        model_slot: slot that the capture was made for, written into every protected row.
 
     Returns:
         Rows of a checkpoint inventory, records of a replay inventory, checkpoint ids; all in the same order.
@@ -76,6 +78,8 @@ def capture_rows(
         raise OfficialArenaError("Capture preflight did not pass")
     if not split.strip():
         raise OfficialArenaError("Capture split must be non-blank text")
+    if model_slot is not None and not model_slot.strip():
+        raise OfficialArenaError("Capture model slot must be non-blank text")
     slots = _slots(dependencies_by_model_slot)
     visible_rows: list[dict[str, Any]] = []
     protected_rows: list[dict[str, Any]] = []
@@ -118,6 +122,7 @@ def capture_rows(
                 "origin_state_hash": origin,
                 "replay_identity": replay,
                 "visible_state_hash": visible_hash,
+                **({} if model_slot is None else {"model_slot": model_slot}),
                 "protected": dict(record["protected"]),
             }
         )

@@ -83,7 +83,7 @@ def _validate_dependency_binding(
 
 
 def _validate_arm_binding(record: Mapping[str, Any], request: Mapping[str, Any]) -> None:
-    """Check that both payloads start from the captured visible state."""
+    """Check that both payloads start from the captured visible state, for the slot that captured it."""
     validate_arm_binding(record, request)
 
 
