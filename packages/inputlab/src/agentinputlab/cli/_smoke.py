@@ -27,9 +27,7 @@ def smoke(ctx: click.Context, as_json: bool) -> None:
             f"offline smoke: {'OK' if result['ok'] else 'FAILED'} - {result['release_id']} -> {result['top_document_id']}"
         )
         click.echo("The query 'capital france' was expanded by a prepared passage, without any model or network;")
-        click.echo(
-            f"the expanded query then ranked two documents, and {result['top_document_id']!r} came first (wanted: 'fr')."
-        )
+        click.echo(f"the expanded query then ranked two documents, and {top!r} came first (wanted: 'fr').")
         click.echo("Next: agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --out runs/first")
     ctx.exit(0 if result["ok"] else 1)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agentinputlab.analysis.cost import CallBound, CostBound, bound_cost
 from agentinputlab.contracts.enums import SemanticFamily
 from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
-from agentinputlab.registry import AlgorithmRegistry
 from ripieno.errors import IntegrityError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
@@ -119,20 +117,10 @@ def build_intervention(treatment: Treatment) -> Any:
         AgentInputLabError: a release is unknown or not implemented, or a parameter is wrong.
     """
     from agentinputlab.algorithms.composition import ComposedIntervention
+    from agentinputlab.algorithms.constructors import make_intervention
 
-    registry = AlgorithmRegistry.default()
-    members = [_member(registry, member.release, member.parameters) for member in treatment.members]
+    members = [make_intervention(member.release, dict(member.parameters)) for member in treatment.members]
     return members[0] if len(members) == 1 else ComposedIntervention(tuple(members))
-
-
-def _member(registry: AlgorithmRegistry, release: str, parameters: Mapping[str, Any]) -> Any:
-    constructor = registry.resolve_entrypoint(release)
-    try:
-        return constructor(**parameters)
-    except TypeError as error:
-        raise ValidationError(
-            f"parameters of {release} do not fit; 'agentinputlab show {release} --parameters' lists them"
-        ) from error
 
 
 def _problems_of(treatment: Treatment) -> list[str]:

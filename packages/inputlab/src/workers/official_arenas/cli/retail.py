@@ -26,8 +26,22 @@ def retail() -> None:
     "--treatment",
     "treatments",
     multiple=True,
-    required=True,
     help="Release to compare with the unchanged input: RELEASE, RELEASE:key=value, or A+B to chain. Repeatable.",
+)
+@click.option(
+    "--append-instruction",
+    type=click.Path(path_type=Path),
+    help="A change of your own: a text file that is added to the agent's instruction.",
+)
+@click.option(
+    "--replace-instruction",
+    type=click.Path(path_type=Path),
+    help="A change of your own: a text file that takes the place of the agent's instruction.",
+)
+@click.option(
+    "--add-context",
+    type=click.Path(path_type=Path),
+    help="A change of your own: a text file that is added to what the agent knows.",
 )
 @click.option(
     "--out",
@@ -70,6 +84,7 @@ def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: boo
     \b
     Examples:
       agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --out runs/plan
+      agentinputlab retail run --append-instruction my-prompt.txt --split train --out runs/mine
       agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --model-url http://127.0.0.1:8000/v1
           --model small --out runs/small            # shows the cost; add --execute to start
     """
@@ -132,7 +147,7 @@ def _plan(options: dict[str, Any]) -> CampaignPlan:
             "arena": options["arena"],
             "split": options["split"],
             "tasks": options["tasks"],
-            "treatments": list(options["treatments"]),
+            "treatments": _treatments(options),
             "slots": [slot],
             "alpha": options["alpha"],
             "budget_multiplier": options["budget"],
@@ -140,6 +155,20 @@ def _plan(options: dict[str, Any]) -> CampaignPlan:
         }
     )
     return pin_rules(plan)
+
+
+def _treatments(options: dict[str, Any]) -> list[Any]:
+    from agentinputlab.contracts.errors import ValidationError
+    from workers.official_arenas.campaign.plan import own_text_treatment, read_text
+
+    names = ("append_instruction", "replace_instruction", "add_context")
+    own = {name: read_text(options[name]) for name in names if options[name] is not None}
+    treatments: list[Any] = list(options["treatments"])
+    if own:
+        treatments.append(own_text_treatment("own-text", own).model_dump(mode="json"))
+    if not treatments:
+        raise ValidationError("nothing to compare: give --treatment, --append-instruction or another change")
+    return treatments
 
 
 def _slot_name(model: str) -> str:

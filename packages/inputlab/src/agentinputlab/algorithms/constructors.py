@@ -1,0 +1,48 @@
+"""Where the constructor of a release is found: the registry, a text of your own, or an installed package."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from agentinputlab.contracts.errors import AlgorithmUnavailableError, ValidationError
+from agentinputlab.registry import AlgorithmRegistry
+
+__all__ = ["PLUGIN_GROUP", "make_intervention"]
+
+PLUGIN_GROUP = "agentinputlab.interventions"
+"""Entry points of this group add releases of your own: name -> class with keyword parameters."""
+
+
+def make_intervention(release_id: str, parameters: dict[str, Any]) -> Any:
+    """Make the intervention of a registered release, of ``own.text``, or of an installed package.
+
+    Raises:
+        RegistryError: nobody knows the release; the message names near matches.
+        AlgorithmUnavailableError: it cannot be run here.
+        ValidationError: a parameter is unknown, missing or wrong.
+    """
+    import inspect
+
+    constructor = _constructor(release_id)
+    try:
+        inspect.signature(constructor).bind(**parameters)
+    except TypeError as error:
+        known = ", ".join(inspect.signature(constructor).parameters) or "none"
+        raise ValidationError(f"parameters of {release_id} do not fit: {error}; it has: {known}") from error
+    return constructor(**parameters)
+
+
+def _constructor(release_id: str) -> Any:
+    if release_id == "own.text":
+        from agentinputlab.algorithms.own_text import OwnText
+
+        return OwnText
+    plugins = {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+    registry = AlgorithmRegistry.default()
+    if release_id not in plugins or any(release.id == release_id for release in registry.list_releases()):
+        return registry.resolve_entrypoint(release_id)
+    try:
+        return plugins[release_id].load()
+    except (ImportError, AttributeError) as error:
+        raise AlgorithmUnavailableError(f"{release_id} cannot be imported: {error}") from error
