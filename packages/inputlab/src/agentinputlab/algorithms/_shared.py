@@ -182,6 +182,22 @@ class MethodRun:
         )
         return results
 
+    def embed(self, stage: str, texts: Sequence[str]) -> tuple[tuple[float, ...], ...]:
+        """Give the vectors of texts, one a text.
+
+        Raises:
+            ExternalDependencyError: the context has no embedder.
+        """
+        from agentinputlab.backends.embedding import EmbeddingRequest
+
+        embedder = self.context.dense_embedder
+        if embedder is None:
+            self._lacks("an embedder", "dense_embedder")
+        response = embedder.embed(EmbeddingRequest(texts=tuple(texts)))
+        self.count("embedding_calls")
+        self.observe(f"embed.{stage}", texts=len(texts), dimension=len(response.vectors[0]))
+        return response.vectors
+
     def search(self, stage: str, vector: Sequence[float], *, top_k: int) -> tuple[RetrievalResult, ...]:
         """Give the documents whose vectors are nearest, nearest first.
 

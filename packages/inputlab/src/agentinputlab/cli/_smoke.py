@@ -23,9 +23,8 @@ def smoke(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
     else:
-        click.echo(
-            f"offline smoke: {'OK' if result['ok'] else 'FAILED'} - {result['release_id']} -> {result['top_document_id']}"
-        )
+        word, top = "OK" if result["ok"] else "FAILED", result["top_document_id"]
+        click.echo(f"offline smoke: {word} - {result['release_id']} -> {top}")
         click.echo("The query 'capital france' was expanded by a prepared passage, without any model or network;")
         click.echo(f"the expanded query then ranked two documents, and {top!r} came first (wanted: 'fr').")
         click.echo("Next: agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --out runs/first")
