@@ -1,0 +1,1 @@
+"""Methods that shorten what the agent has to read."""
