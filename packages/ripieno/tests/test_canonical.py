@@ -254,3 +254,9 @@ def test_no_changed_text_passes_as_the_canonical_text_of_the_same_value(value: o
     except InputError:
         return
     assert canonical_json(read) == changed
+
+
+@given(VALUES)
+def test_the_fast_way_to_indent_gives_the_bytes_of_the_standard_library(value):
+    expected = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
+    assert PROFILES["indented-unicode-line"].dumps(value) == expected

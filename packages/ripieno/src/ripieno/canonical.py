@@ -72,6 +72,11 @@ class Profile:
         Raises:
             InputError: the value holds something that JSON cannot say; the message names the place.
         """
+        if self.name == INDENTED_UNICODE_LINE.name and _orjson_is_exact(value):
+            try:
+                return orjson.dumps(value, option=_INDENTED_LINE_OPTIONS)
+            except orjson.JSONEncodeError:  # lone surrogates: let the slow path name the place
+                pass
         _refuse_what_json_cannot_say(value, "$", MAX_DEPTH)
         text = json.dumps(
             _with_float_numbers(value) if self.numbers_as_floats else value,
@@ -95,6 +100,8 @@ INDENTED = Profile("indented", key_separator=": ", ensure_ascii=True, indent=2)
 INDENTED_LINE = Profile("indented-line", key_separator=": ", ensure_ascii=True, indent=2, trailing_newline=True)
 INDENTED_UNICODE_LINE = Profile("indented-unicode-line", key_separator=": ", indent=2, trailing_newline=True)
 SPACED = Profile("spaced", item_separator=", ", key_separator=": ", ensure_ascii=True)
+
+_INDENTED_LINE_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
