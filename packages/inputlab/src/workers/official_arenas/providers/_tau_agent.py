@@ -6,23 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentinputlab.backends.tokens import count_tokens
 from workers.official_arenas.protocol import canonical_json, content_hash
 from workers.official_arenas.providers import tau3
 from workers.official_arenas.providers._live_history import LiveHistoryTransform, transform_history
 from workers.official_arenas.providers._tau_budget import STOP_MESSAGE, AgentAllowance
 from workers.official_arenas.providers.tau3 import MalformedTrajectoryError, Tau2
 
-__all__ = ["TOKEN_COUNTER_ID", "ArmPlay", "budgeted_agent", "guarded_user", "visible_input_section"]
-
-TOKEN_COUNTER_ID = "agentinputlab.word_punctuation.v1"  # noqa: S105 - a name, not a secret
-"""Identity of the counter that judges the length of an input before it is sent."""
+__all__ = ["ArmPlay", "budgeted_agent", "guarded_user", "visible_input_section"]
 
 
-def count_tokens(value: object) -> int:
-    """Count word and punctuation tokens of a JSON value's text."""
-    from agentinputlab.backends.tokens import count_tokens as count
-
-    return count(canonical_json(value))
+def _count(value: object) -> int:
+    """Tokens of a JSON value's text, by the counter that judges an input before it is sent."""
+    return count_tokens(canonical_json(value))
 
 
 def visible_input_section(state: Mapping[str, Any]) -> str:
@@ -90,7 +86,7 @@ def budgeted_agent(tau2: Tau2, environment: Any, config: Mapping[str, Any], play
                 play.pending_clarification = False
                 return self._say(play.clarification or "", message, state)
             shown = self._shown(message, state)
-            counted = count_tokens([tau3.plain_message(item) for item in shown]) + tools_tokens
+            counted = _count([_hook_message(item) for item in shown]) + tools_tokens
             limit = allowance.admit(counted, configured)
             if limit is None:
                 return self._say(STOP_MESSAGE, message, state)
@@ -100,7 +96,7 @@ def budgeted_agent(tau2: Tau2, environment: Any, config: Mapping[str, Any], play
             allowance.incomplete_usage = allowance.incomplete_usage or given is None or produced is None
             allowance.charge(
                 input_tokens=counted if given is None else given,
-                output_tokens=count_tokens(tau3.plain_message(answer)) if produced is None else produced,
+                output_tokens=_count(_hook_message(answer)) if produced is None else produced,
             )
             calls = list(answer.tool_calls or ())
             kept = calls[: allowance.take_tool_calls(len(calls))]
@@ -144,7 +140,7 @@ def budgeted_agent(tau2: Tau2, environment: Any, config: Mapping[str, Any], play
     arguments = dict(config["llm_args_agent"])
     configured = arguments["max_tokens"]
     tools = environment.get_tools()
-    tools_tokens = count_tokens([tool.openai_schema for tool in tools])
+    tools_tokens = _count([tool.openai_schema for tool in tools])
     return BudgetedAgent(
         tools=tools, domain_policy=environment.get_policy(), llm=config["llm_agent"], llm_args=dict(arguments)
     )

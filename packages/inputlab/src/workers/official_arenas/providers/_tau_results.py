@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from agentinputlab.backends.tokens import TOKEN_COUNTER
 from workers.official_arenas._first_capture import _create_only
 from workers.official_arenas.protocol import ProviderArmResult, content_hash, merge_usage
-from workers.official_arenas.providers._tau_agent import TOKEN_COUNTER_ID, ArmPlay
+from workers.official_arenas.providers._tau_agent import ArmPlay
 from workers.official_arenas.providers._tau_records import token_usage
 
 __all__ = ["scored_result", "terminal_zero_result"]
@@ -61,7 +62,7 @@ def _result(
             "discarded_tool_calls": play.allowance.discarded_tool_calls,
             "agent_usage_incomplete": play.allowance.incomplete_usage,
             "environment_usage": _environment_usage(play),
-            "token_counter": TOKEN_COUNTER_ID,
+            "token_counter": TOKEN_COUNTER,
             "pricing": _UNPRICED,
         }
     )
