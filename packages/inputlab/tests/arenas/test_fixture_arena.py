@@ -38,6 +38,7 @@ def test_captured_checkpoint_has_the_documented_identities(fixture_config, tmp_p
     assert visible[0]["origin_state_hash"] == "8aed5cb9237df7c65ed606aab71eaa8db4db0ceea042a62caee121909b1f8ae7"
     assert visible[0]["replay_identity"] == "1d3cd511bfc69bdd4486d929588792a9f6eec67ce72986ce165b277b9b1636f0"
     assert visible[0]["group_id"] == "group_c7f28bce8a3c101ba0557598983a3d756796500a62fa5030e365eb2d9db1b798"
+    assert visible[0]["visible_state_hash"] == "e916c05cc5bcae6b4a40038b7cc6e9e8eb9ebfeb1dbaa9ec37d1e834a932c622"
     assert protected[0]["visible_state_hash"] == visible[0]["visible_state_hash"]
     assert protected[0]["origin_state_hash"] == visible[0]["origin_state_hash"]
 

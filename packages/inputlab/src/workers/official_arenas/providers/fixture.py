@@ -28,6 +28,9 @@ _CHECKPOINT = "fixture-1"
 _SPLIT_SIZES: Mapping[str, int] = MappingProxyType({"train": 1000, "test": 1000})
 _OPTIONAL_FIELDS = frozenset({"task_split_name", "limit", "budget_override"})
 _LOCKS: Mapping[str, str] = MappingProxyType({"official_runtime": "1" * 64})
+_BUDGET: Mapping[str, int] = MappingProxyType(
+    {"max_model_calls": 4, "max_retrieval_calls": 4, "max_tool_calls": 4, "max_output_tokens": 128}
+)
 _SOURCE = "workers/official_arenas/providers/fixture.py"
 
 
@@ -115,12 +118,15 @@ class FixtureProvider:
     def _record(self, config: Mapping[str, Any], task_id: str) -> dict[str, Any]:
         numbered = task_id != _CHECKPOINT
         protected: dict[str, Any] = {"fixture": True, "locked_dependency_hashes": dict(_LOCKS)}
-        visible: dict[str, Any] = {"query": "fixture query", "task_id": task_id}
         if numbered:
             protected["task_id"] = task_id
         budget = shared_budget(config)
-        if budget is not None:
-            visible["budget"] = visible_shared_budget(budget)
+        visible = {
+            "query": "fixture query",
+            "task_id": task_id,
+            "instruction": "fixture instruction",
+            "budget": dict(_BUDGET) if budget is None else visible_shared_budget(budget),
+        }
         return {
             "checkpoint_id": task_id,
             "group_key": task_id if numbered else "fixture-group-1",
