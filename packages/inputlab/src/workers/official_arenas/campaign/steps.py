@@ -49,7 +49,9 @@ def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str
             resolve_arena(plan.arena), slot_config(plan, slot), output_root=root, phase=plan.phase, model_slot=slot.name
         )
         _bind_scope(folder, scope_path, draft)
-    done = retail_capture.run(scope_path, _sha256(scope_path), durable=plan.durable, on_task=on_task)
+    done = retail_capture.run(
+        scope_path, _sha256(scope_path), durable=plan.durable, provider=resolve_arena(plan.arena), on_task=on_task
+    )
     folder.record(
         name,
         {
