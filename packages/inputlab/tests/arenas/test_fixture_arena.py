@@ -108,6 +108,21 @@ def test_bad_request_is_one_line_on_stderr_and_exit_2(data):
     assert set(json.loads(done.stderr)) == {"error", "message"}
 
 
+def test_request_longer_than_64_mib_is_refused():
+    done = start(WAYS_TO_START["file"], data=b'"' + b"x" * (64 * 2**20) + b'"')
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"strict JSON" in done.stderr
+
+
+def test_answer_is_utf8_whatever_the_locale_says(make_pair):
+    pair = make_pair()
+    for arm in pair.request["arms"]:
+        arm["arm_id"] = arm["payload"]["arm_id"] = f"Ärm {arm['role']}"
+    environment = {**pair.environment, "PYTHONIOENCODING": "ascii"}
+    done = start(WAYS_TO_START["file"], data=json.dumps(pair.envelope()).encode(), environment=environment)
+    assert [arm["arm_id"] for arm in json.loads(done.stdout)["arms"]] == ["Ärm baseline", "Ärm treatment"]
+
+
 def test_refusal_shows_nothing_of_the_request(make_pair):
     pair = make_pair("PLANTED-SECRET-QUERY")
     pair.request["arms"][0]["payload"]["arm_id"] = "PLANTED-SECRET-ARM"

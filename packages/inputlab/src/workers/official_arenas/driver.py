@@ -16,7 +16,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
@@ -242,8 +242,10 @@ def _refuse(error: Exception, message: str) -> int:
     return 2
 
 
-def _print(stream: Any, value: Mapping[str, Any]) -> None:
-    stream.write(json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+def _print(stream: TextIO, value: Mapping[str, Any]) -> None:
+    line = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    stream.buffer.write(line.encode())  # UTF-8, whatever the locale of the host says
+    stream.flush()
 
 
 if __name__ == "__main__":

@@ -271,7 +271,8 @@ class ProviderArmResult:
 
     Attributes:
         metrics: the scorer's numbers by name; finite, at least one.
-        trace: the trajectory as a JSON value, not empty; stays private.
+        trace: the trajectory as a JSON value, a list of messages or an object with ``messages``, not empty; it stays
+            private, `workers.official_arenas._trace_measurement` says what of it is public.
         usage: what the arm used, in the fields of `merge_usage`.
         runtime_instance_id: 64 characters, different for every runtime.
     """

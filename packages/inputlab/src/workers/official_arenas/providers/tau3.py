@@ -32,6 +32,7 @@ __all__ = [
     "retail_database_path",
 ]
 
+_GENERATE_PARAMETERS = ("model", "messages", "tools", "tool_choice")
 _JUDGE_MODULE = "tau2.evaluator.evaluator_nl_assertions"
 
 
@@ -179,9 +180,9 @@ def official_judge(
 
     def guarded(*positional: Any, **named: Any) -> Any:
         # The evaluator passes its own default model and arguments; the configured ones replace them.
-        for name in ("model", *(key for key in named if key not in {"messages", "tools", "tool_choice"})):
-            named.pop(name, None)
-        answer = native(*positional[1:], model=config["llm_judge"], **named, **dict(config["llm_args_judge"]))
+        asked = {**dict(zip(_GENERATE_PARAMETERS, positional, strict=False)), **named}
+        kept = {name: asked[name] for name in ("messages", "tools", "tool_choice") if name in asked}
+        answer = native(**kept, model=config["llm_judge"], **dict(config["llm_args_judge"]))
         usages.append(getattr(answer, "usage", None))
         check_judge_answer(answer.content, assertions)
         return answer

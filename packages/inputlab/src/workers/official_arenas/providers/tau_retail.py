@@ -63,6 +63,11 @@ class TauRetailProvider:
     scorer_revision = SCORER_REVISION
     seed = SEED
     split_sizes = SPLIT_SIZES
+    not_checked = (
+        "tau2's dependencies, its files outside the eleven that decide tasks, tools and scores, "
+        "and whether the model server answers"
+    )
+    """What an empty answer of `doctor` says nothing about."""
 
     def __init__(self, *, history_transform: LiveHistoryTransform | None = None) -> None:
         self._history_transform = history_transform
@@ -119,7 +124,7 @@ class TauRetailProvider:
 
         Looked at: the config, that tau2 can be imported, that its checkout is the pinned commit byte for byte in the
         eleven files that decide tasks, tools and scores, task ids, split, reward bases, and where the database really
-        lies. Not looked at: tau2's dependencies, its other files, and whether the model server answers.
+        lies. `not_checked` says what was not looked at.
         """
         try:
             validate_config(config)
