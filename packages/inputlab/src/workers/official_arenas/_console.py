@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 
 __all__ = ["quiet_console"]
 
@@ -17,7 +18,7 @@ def quiet_console() -> Generator[None]:
     sys.stderr.flush()
     saved = os.dup(1), os.dup(2)
     try:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
             with redirect_stdout(nowhere), redirect_stderr(nowhere):

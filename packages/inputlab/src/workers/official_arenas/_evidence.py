@@ -37,8 +37,8 @@ __all__ = [
     "parse_json",
     "parse_object",
     "partial_name",
-    "read_tree",
     "read_regular",
+    "read_tree",
     "reject_duplicate_keys",
     "sha256_bytes",
 ]
@@ -123,7 +123,7 @@ class Directory:
         """Tell whether the path still leads to this directory."""
         here = os.fstat(self.descriptor)
         try:
-            there = os.stat(self.path, follow_symlinks=False)
+            there = self.path.lstat()
         except OSError:
             return False
         return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
@@ -252,7 +252,9 @@ class Directory:
 
 
 def _refused(name: str, error: OSError) -> EvidenceStorageError:
-    return EvidenceStorageError(f"Retail evidence {name} could not be written: {error.strerror or type(error).__name__}")
+    return EvidenceStorageError(
+        f"Retail evidence {name} could not be written: {error.strerror or type(error).__name__}"
+    )
 
 
 def open_private_root(path: Path, *, message: str, durable: bool = True) -> Directory:

@@ -32,8 +32,11 @@ __all__ = [
     "CaptureStatus",
     "capture_batch",
     "check_task_id",
+    "create_receipt",
     "parse_receipt",
+    "read_receipt",
     "receipt_name",
+    "saved_capture",
     "start_name",
     "start_record",
 ]
@@ -87,7 +90,7 @@ def check_task_id(task_id: object) -> str:
     return task_id
 
 
-def _create_only(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
+def create_receipt(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
     """Write a receipt that must not exist yet: mode 0600, whole or not at all, never through a link.
 
     Args:
@@ -105,7 +108,7 @@ def _create_only(path: Path, value: Mapping[str, Any], *, durable: bool = True) 
         directory.create(path.name, data)
 
 
-def _saved_capture(path: Path, *, binding: str, task_id: str) -> dict[str, Any]:
+def saved_capture(path: Path, *, binding: str, task_id: str) -> dict[str, Any]:
     """Give an existing receipt after every binding was checked.
 
     Raises:
@@ -118,11 +121,15 @@ def _saved_capture(path: Path, *, binding: str, task_id: str) -> dict[str, Any]:
         raise OfficialArenaError("Retail capture receipt is absent or symlinked") from error
 
 
+_create_only = create_receipt  # the documented names
+_saved_capture = saved_capture
+
+
 def read_receipt(directory: Directory, task_id: str, *, binding: str) -> tuple[dict[str, Any], str]:
     """Give the receipt of a task and the SHA-256 of its bytes, read once.
 
     Raises:
-        OfficialArenaError: as `_saved_capture`.
+        OfficialArenaError: as `saved_capture`.
     """
     return _read_receipt(directory, task_id, binding=binding, name=receipt_name(task_id))
 
@@ -257,14 +264,18 @@ def _receipt_of(
     return parse_object(data)
 
 
+def _require_record(record: Mapping[str, Any], task_id: str) -> None:
+    if frozenset(record) != _RECORD_FIELDS or not _names_task(record, task_id):
+        raise OfficialArenaError("Retail captured record has other fields or another task")
+
+
 def _generation(
     provider: OfficialArenaProvider, config: Mapping[str, Any], task_id: str, *, start: Mapping[str, Any]
 ) -> bytes:
     """Give the bytes of the receipt after exactly one user generation, whatever became of it."""
     try:
         record, tokens = provider._first_turn(config, task_id)  # pyright: ignore[reportPrivateUsage] - as above
-        if frozenset(record) != _RECORD_FIELDS or not _names_task(record, task_id):
-            raise OfficialArenaError("Retail captured record has other fields or another task")
+        _require_record(record, task_id)
         usage = {
             "model_calls": 1,
             "tokens": tokens,

@@ -40,6 +40,7 @@ __all__ = [
     "TRACE",
     "PairBinding",
     "RetailAttemptUnavailable",
+    "cached_response",
     "close_cell",
     "evidence_files",
     "open_cell",
@@ -63,7 +64,7 @@ INTERRUPTED_MESSAGE = "Retail attempt is live or interrupted; automatic retry is
 _DIFFERS = "Retail terminal or raw trajectory evidence differs"
 
 
-class RetailAttemptUnavailable(OfficialArenaError):
+class RetailAttemptUnavailable(OfficialArenaError):  # noqa: N818 - the documented name
     """An attempt exists that is live, interrupted or unscored; it must be looked at and not run again."""
 
 
@@ -223,7 +224,7 @@ def parse_terminal(contents: Mapping[str, bytes]) -> dict[str, Any]:
     return terminal
 
 
-def _cached(root: Path, request_hash: str, scope_sha256: str) -> dict[str, Any]:
+def cached_response(root: Path, request_hash: str, scope_sha256: str) -> dict[str, Any]:
     """Give the response of an attempt that ended, by the path of its cell; see `retained_response`."""
     try:
         parent = Directory.open(root.parent)
@@ -231,3 +232,6 @@ def _cached(root: Path, request_hash: str, scope_sha256: str) -> dict[str, Any]:
         raise OfficialArenaError("Retail logical attempt directory is invalid") from error
     with parent:
         return retained_response(parent, root.name, request_hash=request_hash, scope_sha256=scope_sha256)
+
+
+_cached = cached_response  # the documented name

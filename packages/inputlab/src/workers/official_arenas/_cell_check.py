@@ -1,0 +1,200 @@
+"""Whether the files of one pair say the same thing: start, request, traces, outcomes, response, terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ripieno._verdict import Check, VerifyStatus
+from ripieno.errors import IntegrityError
+from ripieno.receipts import check_sealed
+from workers.official_arenas._errors import OfficialArenaError
+from workers.official_arenas._evidence import evidence_bytes, is_leftover, parse_json, parse_object
+from workers.official_arenas._pair_ledger import (
+    FAILED_UNSCORED,
+    OUTCOME,
+    PAIR_START,
+    PAIRED_SCORED,
+    REQUEST,
+    RESPONSE,
+    ROLES,
+    SCORED_TERMINAL,
+    TERMINAL,
+    TERMINAL_PROTOCOL,
+    TRACE,
+    evidence_files,
+    is_terminal_file,
+)
+from workers.official_arenas.protocol import content_hash, normalized_trace_hash
+
+__all__ = ["ROLE_NAMES", "CellResult", "check_cell"]
+
+ROLE_NAMES = frozenset(ROLES)
+
+
+@dataclass
+class CellResult:
+    """What was found.
+
+    Attributes:
+        status: complete, failed or interrupted, if all rows hold.
+        rows: what was looked at.
+        nonces: of the runtimes that played the arms.
+    """
+
+    status: VerifyStatus = VerifyStatus.INTERRUPTED
+    rows: list[Check] = field(default_factory=list[Check])
+    nonces: list[str] = field(default_factory=list[str])
+
+
+def check_cell(contents: Mapping[str, bytes], *, cell_id: str | None) -> CellResult:
+    """Check the files of a cell against each other.
+
+    Args:
+        contents: relative path -> bytes.
+        cell_id: name of its directory; None when it was renamed and says nothing.
+    """
+    result = CellResult()
+    try:
+        detail = _check(contents, cell_id, result)
+    except _DifferenceError as problem:
+        result.rows.append(Check(problem.place, ok=False, detail=problem.detail))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # sealed well, and nothing that we write
+        result.rows.append(Check("pair", ok=False, detail=f"is malformed: {type(error).__name__}"))
+    else:
+        result.rows.append(Check("pair", ok=True, detail=detail))
+    return result
+
+
+class _DifferenceError(Exception):
+    def __init__(self, place: str, detail: str) -> None:
+        super().__init__(detail)
+        self.place = place
+        self.detail = detail
+
+
+def _check(contents: Mapping[str, bytes], cell_id: str | None, result: CellResult) -> str:
+    kept = {path for path in contents if not is_leftover(path.rsplit("/", 1)[-1])}
+    if PAIR_START not in contents:
+        if kept:
+            raise _DifferenceError(PAIR_START, "is missing")
+        return "the slot was taken and nothing was started"
+    start = _written(contents, PAIR_START)
+    if cell_id is not None and content_hash(start.get("cell_identity")) != cell_id:
+        raise _DifferenceError(PAIR_START, f"is of another pair than {cell_id}")
+    if TERMINAL in contents:
+        _check_terminal(contents, start)
+    if REQUEST in contents:
+        _check_request(contents, start)
+    elif any("/" in path for path in kept) or RESPONSE in contents:
+        raise _DifferenceError(REQUEST, "is missing")
+    outcomes = {role: _outcome(contents, role, result) for role in ROLES if f"{role}/{OUTCOME}" in contents}
+    if RESPONSE in contents:
+        _check_response(contents, start, outcomes)
+    if TERMINAL not in contents:
+        return f"started and never ended; {len(outcomes)} of 2 arms have an outcome"
+    return _check_end(contents, outcomes, result)
+
+
+def _written(contents: Mapping[str, bytes], path: str, *, sealed: bool = False) -> dict[str, Any]:
+    """Give an object whose every byte is as it was written."""
+    try:
+        value = parse_object(contents[path])
+        if sealed:
+            check_sealed(value)
+        is_as_written = evidence_bytes(value) == contents[path]
+    except (OfficialArenaError, IntegrityError, ValueError) as error:
+        raise _DifferenceError(path, "was changed") from error
+    if not is_as_written:
+        raise _DifferenceError(path, "was changed")
+    return value
+
+
+def _check_terminal(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> None:
+    """The seal, and every file that it lists, and no other."""
+    terminal = _written(contents, TERMINAL, sealed=True)
+    if terminal.get("protocol") != TERMINAL_PROTOCOL or not isinstance(terminal.get("files"), dict):
+        raise _DifferenceError(TERMINAL, "is of another protocol")
+    listed, found = cast("dict[str, str]", terminal["files"]), evidence_files(contents)
+    for path in sorted({*listed, *found}):
+        if path not in found:
+            raise _DifferenceError(path, "is missing")
+        if path not in listed:
+            raise _DifferenceError(path, "was added")
+        if listed[path] != found[path]:
+            raise _DifferenceError(path, "was changed")
+    for path, data in contents.items():
+        if is_terminal_file(path) and data != contents[TERMINAL]:
+            raise _DifferenceError(path, "was added")
+    for name in ("request_hash", "scope_sha256"):
+        if terminal.get(name) != start.get(name):
+            raise _DifferenceError(TERMINAL, f"has another {name} than {PAIR_START}")
+
+
+def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> None:
+    from workers.official_arenas.retail_driver import cell_identity
+
+    envelope = _written(contents, REQUEST)
+    given = envelope.get("request_hash")
+    if given != content_hash({name: item for name, item in envelope.items() if name != "request_hash"}):
+        raise _DifferenceError(REQUEST, "was changed: it does not have its request_hash")
+    if given != start.get("request_hash"):
+        raise _DifferenceError(REQUEST, f"has another request_hash than {PAIR_START}")
+    try:
+        identity = cell_identity(envelope)
+    except (OfficialArenaError, KeyError, TypeError) as error:
+        raise _DifferenceError(REQUEST, "is no request") from error
+    if identity != start.get("cell_identity"):
+        raise _DifferenceError(REQUEST, "is of another pair")
+
+
+def _outcome(contents: Mapping[str, bytes], role: str, result: CellResult) -> dict[str, Any]:
+    """Give the sealed outcome of an arm; a scored one must follow from its trace."""
+    path, trace_path = f"{role}/{OUTCOME}", f"{role}/{TRACE}"
+    outcome = _written(contents, path, sealed=True)
+    nonce = outcome.get("runtime_nonce")
+    if isinstance(nonce, str):
+        if nonce in result.nonces:
+            raise _DifferenceError(path, "holds the runtime of the other arm")
+        result.nonces.append(nonce)
+    if outcome.get("status") != SCORED_TERMINAL:
+        return outcome
+    if trace_path not in contents:
+        raise _DifferenceError(trace_path, "is missing")
+    try:
+        trace = parse_json(contents[trace_path])
+    except OfficialArenaError as error:
+        raise _DifferenceError(trace_path, "was changed") from error
+    row = outcome.get("result", {})
+    hashes = (row.get("trace_hash"), outcome.get("normalized_trace_hash"))
+    if row.get("role") != role or hashes != (content_hash(trace), normalized_trace_hash(trace)):
+        raise _DifferenceError(path, "is of another trace")
+    return outcome
+
+
+def _check_response(
+    contents: Mapping[str, bytes], start: Mapping[str, Any], outcomes: Mapping[str, Mapping[str, Any]]
+) -> None:
+    response = _written(contents, RESPONSE)
+    if response.get("request_hash") != start.get("request_hash"):
+        raise _DifferenceError(RESPONSE, f"has another request_hash than {PAIR_START}")
+    if response.get("arms") != [outcomes[role].get("result") for role in ROLES if role in outcomes]:
+        raise _DifferenceError(RESPONSE, "does not say what the outcomes of the arms say")
+
+
+def _check_end(contents: Mapping[str, bytes], outcomes: Mapping[str, Mapping[str, Any]], result: CellResult) -> str:
+    terminal = parse_object(contents[TERMINAL])
+    for role in ROLES:
+        if role not in outcomes:
+            raise _DifferenceError(f"{role}/{OUTCOME}", "is missing")
+    failed = [role for role in ROLES if outcomes[role].get("status") != SCORED_TERMINAL]
+    expected = FAILED_UNSCORED if failed else PAIRED_SCORED
+    if terminal.get("failed_roles") != failed or terminal.get("status") != expected:
+        raise _DifferenceError(TERMINAL, "does not say what the outcomes of the arms say")
+    response_hash = content_hash(parse_object(contents[RESPONSE])) if RESPONSE in contents else None
+    if terminal.get("response_sha256") != response_hash or (response_hash is None) is not bool(failed):
+        raise _DifferenceError(TERMINAL, f"is of another {RESPONSE}")
+    result.status = VerifyStatus.FAILED if failed else VerifyStatus.COMPLETE
+    files = len(terminal["files"])
+    return f"scored; {files} files" if not failed else f"failed in {', '.join(failed)}, recorded; {files} files"

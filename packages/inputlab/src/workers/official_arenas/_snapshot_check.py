@@ -1,0 +1,167 @@
+"""Whether an inventory snapshot holds in itself: name, dispositions, artifacts, and what they say of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ripieno._verdict import Check, VerifyStatus
+from workers.official_arenas._errors import OfficialArenaError
+from workers.official_arenas._evidence import evidence_bytes, is_leftover, parse_json
+from workers.official_arenas._first_capture import (
+    CAPTURE_FAILED,
+    CAPTURED,
+    RESERVED_UNRESOLVED,
+    CaptureStatus,
+    receipt_name,
+    start_name,
+)
+from workers.official_arenas._replay_inventory import parse_replay_inventory
+from workers.official_arenas.protocol import CHECKPOINT_INVENTORY_PROTOCOL, content_hash
+
+__all__ = ["DISPOSITIONS", "SnapshotResult", "check_snapshot"]
+
+DISPOSITIONS = "dispositions.json"
+DISPOSITION_PROTOCOL = "retail-capture-inventory-disposition.v1"
+_ARTIFACTS = ("checkpoints.json", "replays.json", "units.json")
+
+
+@dataclass
+class SnapshotResult:
+    """What was found.
+
+    Attributes:
+        status: complete, failed or interrupted, if all rows hold.
+        rows: what was looked at.
+        digest: hash of the dispositions, which names the folder and covers the artifacts.
+        document: the dispositions, when they hold in themselves.
+        protected: checkpoint id -> protected content that a pair would replay.
+    """
+
+    status: VerifyStatus = VerifyStatus.INTERRUPTED
+    rows: list[Check] = field(default_factory=list[Check])
+    digest: str = ""
+    document: Mapping[str, Any] | None = None
+    protected: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def check_snapshot(contents: Mapping[str, bytes], *, name: str) -> SnapshotResult:
+    """Check the files of a snapshot.
+
+    Args:
+        contents: file name -> bytes.
+        name: name of the folder.
+    """
+    result = SnapshotResult()
+    files = {file: data for file, data in contents.items() if not is_leftover(file)}
+    try:
+        document = _document(files, name)
+        result.digest = content_hash(document)
+        artifacts = _artifacts(files, document)
+        if artifacts:
+            result.protected = _check_artifacts(files, artifacts, document)
+        _check_counts(document)
+    except OfficialArenaError as error:
+        file, _, detail = str(error).partition(": ")
+        result.rows.append(Check(file, ok=False, detail=detail))
+        return result
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # named well, and nothing that we write
+        result.rows.append(Check(DISPOSITIONS, ok=False, detail=f"is malformed: {type(error).__name__}"))
+        return result
+    result.document = document
+    statuses = [row["status"] for row in document["dispositions"]]
+    if RESERVED_UNRESOLVED not in statuses:
+        result.status = VerifyStatus.FAILED if CAPTURE_FAILED in statuses else VerifyStatus.COMPLETE
+    counted = ", ".join(f"{statuses.count(status)} {status}" for status in sorted(CaptureStatus))
+    result.rows.append(Check(DISPOSITIONS, ok=True, detail=f"{len(statuses)} tasks: {counted}"))
+    return result
+
+
+def _problem(file: str, detail: str) -> OfficialArenaError:
+    return OfficialArenaError(f"{file}: {detail}")
+
+
+def _value(files: Mapping[str, bytes], file: str) -> Any:
+    """Give a value whose every byte is as it was written."""
+    if file not in files:
+        raise _problem(file, "is missing")
+    try:
+        value = parse_json(files[file])
+    except OfficialArenaError as error:
+        raise _problem(file, "was changed") from error
+    if evidence_bytes(value) != files[file]:
+        raise _problem(file, "was changed")
+    return value
+
+
+def _document(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
+    document = _value(files, DISPOSITIONS)
+    if not isinstance(document, dict):
+        raise _problem(DISPOSITIONS, "was changed")
+    fields = cast("dict[str, Any]", document)
+    if name != f"inventory-{content_hash(fields)}":
+        raise _problem(DISPOSITIONS, "was changed: the folder has another name")
+    if fields.get("protocol") != DISPOSITION_PROTOCOL:
+        raise _problem(DISPOSITIONS, "is of another protocol")
+    return fields
+
+
+def _artifacts(files: Mapping[str, bytes], document: Mapping[str, Any]) -> dict[str, Any]:
+    listed = cast("Mapping[str, str]", document.get("inventory_content_sha256"))
+    values = {file: _value(files, file) for file in sorted(listed)}
+    for file, value in values.items():
+        if content_hash(value) != listed[file]:
+            raise _problem(file, "was changed")
+    for file in files:
+        if file != DISPOSITIONS and file not in listed:
+            raise _problem(file, "was added")
+    if values and set(values) != set(_ARTIFACTS):
+        raise _problem(DISPOSITIONS, "lists other artifacts")
+    return values
+
+
+def _check_artifacts(
+    files: Mapping[str, bytes], artifacts: Mapping[str, Any], document: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The two inventories and the list speak of the same checkpoints, and their hashes are those of their content."""
+    captured = document["captured_task_ids"]
+    rows = artifacts["checkpoints.json"].get("checkpoints", [])
+    if artifacts["checkpoints.json"].get("protocol") != CHECKPOINT_INVENTORY_PROTOCOL:
+        raise _problem("checkpoints.json", "is of another protocol")
+    if [row["checkpoint_id"] for row in rows] != captured or artifacts["units.json"] != captured:
+        raise _problem("checkpoints.json", "holds other checkpoints than were captured")
+    try:
+        _, records = parse_replay_inventory(files["replays.json"])
+    except OfficialArenaError as error:
+        raise _problem("replays.json", str(error)) from error
+    if list(records) != captured:
+        raise _problem("replays.json", "holds other checkpoints than were captured")
+    for row in rows:
+        record = records[row["checkpoint_id"]]
+        if content_hash(row["visible_state"]) != row["visible_state_hash"]:
+            raise _problem("checkpoints.json", f"the visible state of {row['checkpoint_id']} has another hash")
+        if any(row[name] != record[name] for name in ("origin_state_hash", "replay_identity", "visible_state_hash")):
+            raise _problem("replays.json", f"is of another origin of {row['checkpoint_id']} than checkpoints.json")
+    return {task_id: record["protected"] for task_id, record in records.items()}
+
+
+def _check_counts(document: Mapping[str, Any]) -> None:
+    expected, rows = document["expected_task_ids"], document["dispositions"]
+    statuses = [row["status"] for row in rows]
+    captured = [row["task_id"] for row in rows if row["status"] == CAPTURED]
+    listed = set(document["receipt_files"])
+    if (
+        listed != {_evidence_name(row) for row in rows}
+        or not set(statuses) <= CaptureStatus
+        or [row["task_id"] for row in rows] != expected
+        or document["expected_denominator"] != len(expected)
+        or document["captured_task_ids"] != captured
+        or document["all_tasks_terminal"] is not (RESERVED_UNRESOLVED not in statuses)
+        or bool(document["inventory_content_sha256"]) is not (document["all_tasks_terminal"] and bool(captured))
+    ):
+        raise _problem(DISPOSITIONS, "counts other tasks than it lists")
+
+
+def _evidence_name(row: Mapping[str, Any]) -> str:
+    return start_name(row["task_id"]) if row["status"] == RESERVED_UNRESOLVED else receipt_name(row["task_id"])
