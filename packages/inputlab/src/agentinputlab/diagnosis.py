@@ -156,7 +156,7 @@ def _endpoint(url: str) -> Finding:
         answer = httpx.get(f"{url.rstrip('/')}/models", timeout=5.0, follow_redirects=False, trust_env=False)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding(f"endpoint {url}", False, True, f"no answer ({type(error).__name__})")
-    return Finding(f"endpoint {url}", answer.status_code == httpx.codes.OK, True, f"HTTP {answer.status_code}")
+    return Finding(f"endpoint {url}", answer.is_success, True, f"HTTP {answer.status_code}")
 
 
 def _state(registry: AlgorithmRegistry, release: ReleaseCard) -> ReleaseState:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentinputlab.contracts.enums import ReleaseTier, SemanticFamily, SupportStatus
+from agentinputlab.contracts.enums import ReleaseTier, SemanticFamily, StrEnum, SupportStatus
 from agentinputlab.registry.cards import DeliveryTier
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def chosen_registry(ctx: click.Context) -> AlgorithmRegistry:
     return AlgorithmRegistry.default() if path is None else AlgorithmRegistry(load_registry_file(path))
 
 
-def _choice(values: type[Any]) -> click.Choice[str]:
+def _choice(values: type[StrEnum]) -> click.Choice[str]:
     return click.Choice([str(value) for value in values])
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.report import FIGURE_STYLE, PALETTE, Figure, Section, Table, Verdict, figure_to_svg, render_page
 from workers.official_arenas.campaign.plan import CampaignPlan
-from workers.official_arenas.campaign.results import PairResult, PairStatus
+from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus
 
 __all__ = ["headline", "render_campaign_page", "verdict_sentence"]
 
@@ -108,7 +108,9 @@ def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
     words = {"helps": "It helps", "hurts": "It hurts", "not shown": "No difference shown", "mixed": "Mixed"}
     if len(comparisons) == 1:
         return Verdict(tone, words.get(word, word.capitalize()), verdict_sentence(comparisons[0]))  # type: ignore[arg-type]
-    counted = ", ".join(f"{verdicts.count(kind)} × {words.get(kind, kind).lower()}" for kind in dict.fromkeys(verdicts))
+    counted = ", ".join(
+        f"{verdicts.count(kind)} × {str(words.get(kind, kind)).lower()}" for kind in dict.fromkeys(verdicts)
+    )
     return Verdict(tone, words.get(word, word.capitalize()), f"{len(comparisons)} comparisons: {counted}.")  # type: ignore[arg-type]
 
 
@@ -182,8 +184,8 @@ def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult]) -> list[Table]:
                             _solved(row.treated.success if row.treated else None),
                             _kind(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
                             row.intervention_status or "",
-                            _both(row, lambda arm: f"{arm.usage.get('model_calls', 0):g}"),
-                            _both(row, lambda arm: arm.termination),
+                            _both(row, _calls),
+                            _both(row, _ending),
                         ]
                         for row in pairs
                     ],
@@ -366,7 +368,15 @@ def _kind(row: PairResult) -> tuple[str, str, str]:
     ]
 
 
-def _both(row: PairResult, value: Any) -> str:
+def _calls(arm: ArmResult) -> str:
+    return f"{arm.usage.get('model_calls', 0):g}"
+
+
+def _ending(arm: ArmResult) -> str:
+    return arm.termination
+
+
+def _both(row: PairResult, value: Callable[[ArmResult], str]) -> str:
     if row.baseline is None or row.treated is None:
         return ""
     return f"{value(row.baseline)} / {value(row.treated)}"

@@ -117,7 +117,6 @@ def build_intervention(treatment: Treatment) -> Any:
         AgentInputLabError: a release is unknown or not implemented, or a parameter is wrong.
     """
     from agentinputlab.algorithms.composition import ComposedIntervention
-
     from agentinputlab.algorithms.constructors import make_intervention
 
     members = [make_intervention(member.release, dict(member.parameters)) for member in treatment.members]

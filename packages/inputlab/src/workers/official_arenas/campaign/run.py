@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import IntegrityError
 from ripieno.files import create_only, inventory
+from ripieno.parallel import Executor
 from ripieno.receipts import seal
 from workers.official_arenas.campaign.collect import collect_rows
 from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json
@@ -25,7 +26,6 @@ from workers.official_arenas.protocol import OfficialArenaError, content_hash
 __all__ = ["CampaignResult", "run_campaign"]
 
 SEAL_PROTOCOL = "agentinputlab.campaign.v1"
-Executor = Literal["serial", "processes", "ray"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ripieno.parallel import run_cells
+from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas.campaign.folder import CampaignFolder, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
@@ -62,7 +62,9 @@ def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str
     )
 
 
-def run_interventions(folder: CampaignFolder, executor: str, workers: int | None, *, progress: bool | None) -> None:
+def run_interventions(
+    folder: CampaignFolder, executor: Executor, workers: int | None, *, progress: bool | None
+) -> None:
     """Run every treatment once on every captured task and keep the request that a pair will be played from."""
     if "interventions" in folder.events:
         return
@@ -81,7 +83,7 @@ def run_interventions(folder: CampaignFolder, executor: str, workers: int | None
         executor=executor,
         workers=workers,
         progress=progress,
-        labels=labels,  # type: ignore[arg-type]
+        labels=labels,
     )
     died = [outcome for outcome in outcomes if not outcome.ok]
     if died:
@@ -163,7 +165,7 @@ def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
 def run_pairs(
     folder: CampaignFolder,
     index: Sequence[Mapping[str, str]],
-    executor: str,
+    executor: Executor,
     workers: int | None,
     *,
     progress: bool | None,
@@ -180,7 +182,7 @@ def run_pairs(
         workers=workers,
         resume=folder.root / "cells.jsonl",
         progress=progress,
-        labels=labels,  # type: ignore[arg-type]
+        labels=labels,
     )
     folder.record("pairs", {"ended": sum(outcome.ok for outcome in outcomes), "indexed": len(index)})
 

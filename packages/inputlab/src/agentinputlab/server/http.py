@@ -1,0 +1,156 @@
+"""The service behind a socket of this machine: token, limits, headers, and nothing logged."""
+
+from __future__ import annotations
+
+import hmac
+import http.server
+import json
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from agentinputlab.server.service import Answer, ToolkitService
+from ripieno.canonical import strict_loads
+from ripieno.errors import InputError
+
+__all__ = ["MAX_BODY_BYTES", "MIN_TOKEN_CHARACTERS", "LoopbackServer", "check_token"]
+
+MAX_BODY_BYTES = 2**20
+MIN_TOKEN_CHARACTERS = 24
+SOCKET_TIMEOUT_S = 30.0
+_HOST = "127.0.0.1"
+
+
+def check_token(token: str | None) -> str:
+    """Give the token if it can protect anything.
+
+    Raises:
+        ValueError: it is missing, shorter than 24 characters, or holds something else than printable ASCII.
+    """
+    if token is None or len(token) < MIN_TOKEN_CHARACTERS or not (token.isascii() and token.isprintable()):
+        raise ValueError(f"the token must have at least {MIN_TOKEN_CHARACTERS} printable ASCII characters")
+    return token
+
+
+class LoopbackServer:
+    """Serves a `ToolkitService` on 127.0.0.1 while the ``with`` block runs."""
+
+    def __init__(self, service: ToolkitService, *, token: str, port: int = 0) -> None:
+        """Bind the socket.
+
+        Args:
+            service: what is served.
+            token: what a client must present as ``Authorization: Bearer TOKEN``.
+            port: 0 takes a free one.
+
+        Raises:
+            ValueError: the token is too weak.
+            OSError: the port is taken.
+        """
+        expected = check_token(token).encode("ascii")
+        handler = type("Handler", (_Handler,), {"service": service, "expected": expected})
+        self._server = http.server.ThreadingHTTPServer((_HOST, port), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"http://{_HOST}:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    service: ToolkitService
+    expected: bytes
+    protocol_version = "HTTP/1.1"
+    server_version = "agentinputlab"
+    sys_version = ""
+    timeout = SOCKET_TIMEOUT_S
+
+    def do_GET(self) -> None:
+        if not self._is_authorized():
+            return
+        routes = {"/v1/health": self.service.health, "/v1/catalog": self.service.catalog}
+        route = routes.get(self.path)
+        self._answer(route() if route else _not_found())
+
+    def do_POST(self) -> None:
+        if not self._is_authorized():
+            return
+        if self.path != "/v1/interventions":
+            self._answer(_not_found())
+            return
+        refusal = self._refusal_of_body()
+        if refusal is not None:
+            self._answer(refusal)
+            return
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            request = strict_loads(data, max_bytes=MAX_BODY_BYTES)
+        except InputError:
+            self._answer(Answer.error(400, "invalid_body", "The body must be one JSON value without duplicate keys."))
+            return
+        self._answer(self._guarded(request))
+
+    def _guarded(self, request: Any) -> Answer:
+        try:
+            return self.service.intervene(request)
+        except Exception:  # noqa: BLE001 - the client learns that it was us, and nothing about what was sent
+            return Answer.error(500, "internal_error", "The service failed.")
+
+    def _is_authorized(self) -> bool:
+        given = self.headers.get("Authorization", "").encode("utf-8", "replace")
+        if hmac.compare_digest(given, b"Bearer " + self.expected):
+            return True
+        self._answer(Answer.error(401, "unauthorized", "A bearer token is needed.", **{"WWW-Authenticate": "Bearer"}))
+        return False
+
+    def _refusal_of_body(self) -> Answer | None:
+        """Look at the headers only: nothing is read before they are acceptable."""
+        if "Transfer-Encoding" in self.headers:
+            return Answer.error(400, "invalid_body", "Chunked bodies are not taken; send Content-Length.")
+        length = self.headers.get("Content-Length")
+        if length is None:
+            return Answer.error(411, "invalid_body", "Content-Length is needed.")
+        if not (length.isascii() and length.isdigit()):
+            return Answer.error(400, "invalid_body", "Content-Length must be a number.")
+        if int(length[:20]) > MAX_BODY_BYTES:
+            return Answer.error(413, "body_size", f"The body must not be longer than {MAX_BODY_BYTES} bytes.")
+        if self.headers.get_content_type() != "application/json":
+            return Answer.error(415, "content_type", "Content-Type must be application/json.")
+        return None
+
+    def _answer(self, answer: Answer) -> None:
+        data = json.dumps(answer.body, ensure_ascii=False).encode()
+        # An answer before the body was read leaves the rest of it on the connection.
+        self.close_connection = answer.status >= 400
+        self.send_response(answer.status)
+        for name, value in {
+            "Content-Type": "application/json; charset=utf-8",
+            "Content-Length": str(len(data)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Connection": "close" if self.close_connection else "keep-alive",
+            **answer.headers,
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Log nothing: paths and errors can hold what a client sent."""
+
+
+def _not_found() -> Answer:
+    return Answer.error(404, "not_found", "There is nothing here.")
