@@ -9,11 +9,13 @@ import os
 import shutil
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from agentinputlab.contracts import FrozenAgentState
+from workers.official_arenas import _payloads, retail_capture, retail_driver
 from workers.official_arenas.capture_records import _records
 from workers.official_arenas.protocol import OfficialArenaError, content_hash, standard_shared_budget
 from workers.official_arenas.providers import _tau_audit, tau_retail
@@ -202,8 +204,6 @@ def checkout(committed, tmp_path):
 
 
 def scorer_revision_of(checkout):
-    from hashlib import sha256
-
     digest = {
         name: sha256((checkout / "src/tau2/evaluator" / file).read_bytes()).hexdigest()
         for name, file in (("native", "evaluator.py"), ("nl", "evaluator_nl_assertions.py"))
@@ -649,3 +649,71 @@ def test_audit_is_done_once_per_provider(stand_in, monkeypatch):
     stand_in.provider.doctor(config_of())
     monkeypatch.setattr(_tau_audit.subprocess, "run", lambda *_, **__: pytest.fail("asked git again"))
     assert stand_in.provider.doctor(config_of()) == ()
+
+
+# --- through capture and paired driver ----------------------------------------------------------------------
+
+
+def write_enabled(path, scope):
+    """What an operator does with a draft: fill in the references, enable it, bind it by checksum."""
+    reference = {"source_kind": "human_message", "thread_id": "thread-1", "message_sha256": "a" * 64}
+    enabled = {**scope, "execution_enabled": True, "authorizations": dict.fromkeys(scope["authorizations"], reference)}
+    path.write_text(json.dumps(enabled))
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def private(path):
+    path.mkdir(mode=0o700)
+    return path
+
+
+def test_whole_way_from_capture_to_a_scored_pair(stand_in, make_payload, tmp_path, monkeypatch, capfd):
+    # The driver builds the arena from its entry point, so the two pins of the class are those of the stand-in here.
+    monkeypatch.setattr(TauRetailProvider, "source_revision", stand_in.provider.source_revision)
+    monkeypatch.setattr(TauRetailProvider, "scorer_revision", stand_in.provider.scorer_revision)
+    provider, config = TauRetailProvider(), config_of()
+
+    root = private(tmp_path / "captures")
+    scope = retail_capture.draft_scope(
+        provider, config, output_root=root, phase="engineering", model_slot="fixture-slot"
+    )
+    checksum = write_enabled(tmp_path / "capture.json", scope)
+    stand_in.replies["user"][:] = [said(SECRET), said("second"), said("third")]
+    snapshot = Path(
+        retail_capture.run(tmp_path / "capture.json", checksum, durable=False, provider=provider)["snapshot"]
+    )
+    checkpoint = json.loads((snapshot / "checkpoints.json").read_text())["checkpoints"][0]
+    assert checkpoint["visible_state"]["query"] == SECRET
+
+    changed = FrozenAgentState.from_dict({**checkpoint["visible_state"], "query": "Cancel it."}).canonical_dict()
+    replays_sha256 = sha256((snapshot / "replays.json").read_bytes()).hexdigest()
+    envelope = _payloads.build_envelope(
+        provider,
+        config,
+        checkpoint,
+        baseline_payload=make_payload(checkpoint, checkpoint["visible_state"], role="baseline"),
+        treatment_payload=make_payload(checkpoint, changed, role="treatment"),
+        expected_replay_inventory_sha256=replays_sha256,
+    )
+    ledger = private(tmp_path / "ledger")
+    scope = retail_driver.draft_scope(
+        provider, config, output_root=ledger, phase="engineering", cell_ids=[retail_driver.cell_id(envelope)]
+    )
+    environment = {
+        retail_driver.SCOPE_PATH_ENV: str(tmp_path / "execution.json"),
+        retail_driver.SCOPE_SHA256_ENV: write_enabled(tmp_path / "execution.json", scope),
+        envelope["worker_parameters"]["replay_inventory_environment"]: str(snapshot / "replays.json"),
+        envelope["worker_parameters"]["replay_inventory_sha256_environment"]: replays_sha256,
+    }
+    stand_in.replies["agent"][:] = [said("No."), *SUCCESS]
+    stand_in.replies["user"][:] = [said("###STOP###"), said("Yes."), said("###STOP###")]
+    stand_in.replies["judge"][:] = [said(GOOD), said(GOOD)]
+    response = retail_driver.run(envelope, environment=environment, durable=False)
+    rewards = {arm["role"]: arm["metrics"]["official_reward"] for arm in response["arms"]}
+    assert rewards == {"baseline": 0.0, "treatment": 1.0}
+
+    stand_in.seen.clear()
+    assert retail_driver.run(envelope, environment=environment, durable=False) == response
+    assert stand_in.seen == []
+    assert SECRET not in json.dumps(response)
+    assert capfd.readouterr() == ("", "")
