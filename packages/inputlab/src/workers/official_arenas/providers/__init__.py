@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 
 from workers.official_arenas.protocol import OfficialArenaError, OfficialArenaProvider
@@ -32,6 +31,8 @@ PROVIDERS: Mapping[str, str] = MappingProxyType(
 @lru_cache(maxsize=1)
 def installed_providers() -> Mapping[str, str]:
     """Give name -> entry point of every arena of this installation; a name of our own cannot be taken."""
+    from importlib.metadata import entry_points
+
     found = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
     return MappingProxyType({**found, **PROVIDERS})
 
