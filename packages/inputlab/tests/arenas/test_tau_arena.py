@@ -482,9 +482,20 @@ def test_judge_is_the_configured_model_and_the_native_one_comes_back(play, stand
     assert evaluator_nl_assertions.generate is llm_utils.generate
 
 
-def test_empty_verdict_is_an_error_and_not_a_success(play):
+def test_empty_verdict_is_an_error_and_not_a_success_and_the_trajectory_is_kept(play, tmp_path):
     with pytest.raises(RetailJudgeError):
         play(*SUCCESS, user=[said("Yes."), said("###STOP###")], judge='{"results": []}')
+    kept = json.loads((tmp_path / "treatment" / "interrupted-trajectory.json").read_text())
+    assert [message["content"] for message in kept["messages"]][-2:] == ["Done.", "###STOP###"]
+
+
+def test_native_judge_comes_back_after_an_error_too(play):
+    from tau2.evaluator import evaluator_nl_assertions
+    from tau2.utils import llm_utils
+
+    with pytest.raises(RetailJudgeError):
+        play(*SUCCESS, user=[said("Yes."), said("###STOP###")], judge="no verdict")
+    assert evaluator_nl_assertions.generate is llm_utils.generate
 
 
 def generations(stand_in):
@@ -514,6 +525,15 @@ def test_generation_beyond_a_token_cap_becomes_the_fixed_stop(budget, made, used
     assert result.trace["messages"][-1]["content"] == STOP_MESSAGE
     assert result.trace["termination"] == "agent_stop"
     assert (result.metrics["adapter_hard_stops"], result.metrics["terminal_success"]) == (1.0, 0.0)
+
+
+def test_input_cap_is_met_by_the_servers_count_before_it_is_exceeded(play, stand_in):
+    # The server counts far more than our counter does; after one answer that is known.
+    replies = [said(f"turn {n}", usage={"prompt_tokens": 1000, "completion_tokens": 1}) for n in range(9)]
+    result = play(*replies, user=[said("go on") for _ in range(9)], judge=GOOD, budget={"max_context_tokens": 1900})
+    assert generations(stand_in) == 1
+    assert result.usage["input_tokens"] == 1000
+    assert result.trace["termination"] == "agent_stop"
 
 
 def test_tool_calls_beyond_the_cap_never_reach_the_environment(play):
@@ -559,12 +579,15 @@ def test_unusable_generation_or_timeout_is_a_terminal_zero(agent, user, reason, 
     result = play(agent, user=user)
     assert result.trace["termination"] == reason
     assert result.metrics["adapter_hard_stops"] == 1.0
+    assert result.trace["messages"][1]["content"] == SECRET
+    assert result.usage["model_calls"] == 1
+    assert result.usage["input_tokens"] > 0
 
 
 def test_other_errors_leave_the_arm_and_the_start_file_stays(play, stand_in, tmp_path):
     with pytest.raises(RuntimeError, match="boom"):
         play(RuntimeError("boom"))
-    assert files(tmp_path) == ["attempt-start.json"]
+    assert files(tmp_path) == ["attempt-start.json", "interrupted-trajectory.json"]
     assert all(runtime.environment.closed for runtime in stand_in.opened)
 
 

@@ -43,6 +43,7 @@ class ArmPlay:
         self.replace_first_user = self.clarification is None
         self.hook_receipts: list[dict[str, Any]] = []
         self.environment_usage: list[Mapping[str, Any] | None] = []
+        self.trajectory: list[dict[str, Any]] = []
 
 
 def _question(request: object) -> str | None:
@@ -87,13 +88,21 @@ def budgeted_agent(tau2: Tau2, environment: Any, config: Mapping[str, Any], play
                 return self._say(play.clarification or "", message, state)
             shown = self._shown(message, state)
             counted = _count([_hook_message(item) for item in shown]) + tools_tokens
-            limit = allowance.admit(counted, configured)
+            limit = allowance.admit(allowance.expected_input(counted), configured)
             if limit is None:
                 return self._say(STOP_MESSAGE, message, state)
             self.llm_args = {**arguments, "max_tokens": limit}
-            answer = self._generate(shown)
+            try:
+                answer = self._generate(shown)
+            except Exception:
+                # The call was made; what it used is unknown and must not look like nothing.
+                allowance.incomplete_usage = True
+                allowance.charge(input_tokens=counted, output_tokens=0)
+                raise
             given, produced = (_tokens(answer.usage, name) for name in ("prompt_tokens", "completion_tokens"))
             allowance.incomplete_usage = allowance.incomplete_usage or given is None or produced is None
+            if given is not None:
+                allowance.learn_counter(counted, given)
             allowance.charge(
                 input_tokens=counted if given is None else given,
                 output_tokens=_count(_hook_message(answer)) if produced is None else produced,

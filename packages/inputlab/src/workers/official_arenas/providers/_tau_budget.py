@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,7 @@ class AgentAllowance:
         hard_stops: 1 once something was refused or cut off.
         discarded_tool_calls: tool calls that were cut off before execution.
         incomplete_usage: whether a generation came without token counts, so that own counts stand in.
+        server_tokens_per_own: the most tokens that the server has counted per token of our counter, at least 1.
     """
 
     left: Mapping[str, int | None]
@@ -57,6 +59,7 @@ class AgentAllowance:
     hard_stops: int = 0
     discarded_tool_calls: int = 0
     incomplete_usage: bool = False
+    server_tokens_per_own: float = 1.0
 
     @classmethod
     def of(cls, left: Mapping[str, int | None]) -> AgentAllowance:
@@ -71,6 +74,15 @@ class AgentAllowance:
     def can_start(self) -> bool:
         """Tell whether one generation is possible at all."""
         return all(self.rest(field) != 0 for field in ("model_calls", "output_tokens", "input_tokens"))
+
+    def expected_input(self, counted: int) -> int:
+        """Give how many input tokens the server will count, judged by what it has counted so far."""
+        return math.ceil(counted * self.server_tokens_per_own)
+
+    def learn_counter(self, counted: int, given: int) -> None:
+        """Compare the server's count of an input with ours, so that the cap is met before it is exceeded."""
+        if counted > 0:
+            self.server_tokens_per_own = max(self.server_tokens_per_own, given / counted)
 
     def admit(self, input_tokens: int, configured_max_tokens: int) -> int | None:
         """Give the output limit of the next generation, or None, which is a hard stop, when it may not happen."""

@@ -98,10 +98,16 @@ def scored_result(
 
 def terminal_zero_result(reason: str, play: ArmPlay, instance: str, work_dir: Path, durable: bool) -> ProviderArmResult:
     metrics = {"official_reward": 0.0, "terminal_success": 0.0, "cost": 0.0, "adapter_hard_stops": 1.0}
-    trace: dict[str, Any] = {"messages": [], "termination": reason, "score_provenance": _ZERO_SCORE}
+    trace: dict[str, Any] = {"messages": play.trajectory, "termination": reason, "score_provenance": _ZERO_SCORE}
     _create_only(
         work_dir / "terminal-zero.json",
-        {"reason": reason, "score_provenance": _ZERO_SCORE, "metrics": metrics, "usage": _usage(play)},
+        {
+            "reason": reason,
+            "score_provenance": _ZERO_SCORE,
+            "metrics": metrics,
+            "usage": _usage(play),
+            "messages": play.trajectory,
+        },
         durable=durable,
     )
     return _result(trace, metrics, play, instance, work_dir, durable)

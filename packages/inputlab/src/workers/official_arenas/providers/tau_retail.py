@@ -41,7 +41,15 @@ from workers.official_arenas.providers._tau_records import capture_record, check
 from workers.official_arenas.providers._tau_results import scored_result, terminal_zero_result
 from workers.official_arenas.providers.tau3 import MalformedTrajectoryError, Tau2, quiet
 
-__all__ = ["SOURCE_REVISION", "RetailJudgeError", "TauRetailProvider", "_create_only", "_saved_capture", "factory"]
+__all__ = [
+    "SOURCE_REVISION",
+    "RetailJudgeError",
+    "TauRetailProvider",
+    "_create_only",
+    "_saved_capture",
+    "audit_retail_source",
+    "factory",
+]
 
 _HERE = "workers/official_arenas/providers"
 _BUDGET_EXHAUSTED = "shared_budget_exhausted_before_agent"
@@ -283,6 +291,9 @@ class TauRetailProvider:
             return terminal_zero_result(_MALFORMED, play, instance, work_dir, durable)
         except Exception as error:
             if not _is_timeout(error):
+                if play.trajectory:
+                    messages = {"messages": play.trajectory}
+                    _create_only(work_dir / "interrupted-trajectory.json", messages, durable=durable)
                 raise
             return terminal_zero_result(_TIMEOUT, play, instance, work_dir, durable)
         return scored_result(simulation, play, instance, work_dir, durable)
@@ -317,6 +328,7 @@ class TauRetailProvider:
             try:
                 simulation = tau2.run_simulation(orchestrator, evaluation_type=tau2.evaluation_type)
             finally:
+                play.trajectory = [tau3.plain_message(message) for message in orchestrator.trajectory]
                 _close(orchestrator)
             plain: dict[str, Any] = simulation.model_dump(mode="json")
         return plain
