@@ -5,7 +5,7 @@ Three nouns: a `BudgetLedger` is the account of one run, a `RunMonitor` hears ev
 """
 
 from agentinputlab.observability.events import EventKind, EventSink, JsonlEventSink, MonitorEvent, RunStatus
-from agentinputlab.observability.instrumentation import CallMeter, instrument_context
+from agentinputlab.observability.instrumentation import CallMeter, instrument_context, is_metered
 from agentinputlab.observability.ledger import DIMENSIONS, BudgetLedger, PendingReservation
 from agentinputlab.observability.monitor import RunMonitor, RunSnapshot, TokenCounts
 from agentinputlab.observability.pricing import ComputePrice, ModelPrice, PricingCatalog
@@ -41,6 +41,7 @@ __all__ = [
     "TokenCounts",
     "external_token_counter",
     "instrument_context",
+    "is_metered",
     "normalize_external_usage",
     "redact",
     "redact_text",

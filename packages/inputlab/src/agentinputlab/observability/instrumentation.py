@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from agentinputlab.observability.usage import (
     normalize_external_usage,
 )
 
-__all__ = ["CallMeter", "instrument_context"]
+__all__ = ["CallMeter", "instrument_context", "is_metered"]
 
 T = TypeVar("T")
 _PLAIN = (str, int, float, bool, type(None), tuple, frozenset, Mapping, Enum)
@@ -50,7 +50,18 @@ class CallMeter:
             BudgetExceededError: it does not fit; the call must not be made.
         """
         self.ledger.reserve(usage)
-        self.monitor.record_usage(self.run_id, usage, source=source)
+        self._tell(usage, source, UNREPORTED_TOKEN_COUNTER)
+
+    def charge(self, usage: ResourceUsage, *, source: str) -> None:
+        """Record what was used without a reservation.
+
+        Raises:
+            BudgetExceededError: more than is allowed; it is recorded.
+        """
+        try:
+            self.ledger.charge_actual(usage)
+        finally:
+            self._tell(usage, source, UNREPORTED_TOKEN_COUNTER)
 
     def settle(self, promise: PendingReservation, usage: ResourceUsage, *, source: str, token_counter: str) -> None:
         """Record what a call used.
@@ -61,7 +72,7 @@ class CallMeter:
         try:
             self.ledger.commit_pending(promise, usage)
         finally:
-            self.monitor.record_usage(self.run_id, usage, source=source, token_counter=token_counter)
+            self._tell(usage, source, token_counter)
 
     def settle_failed(self, promise: PendingReservation, usage: ResourceUsage, *, source: str) -> None:
         """Record what a failed call used, for a caller who is about to raise the call's own error."""
@@ -70,6 +81,11 @@ class CallMeter:
         except BudgetExceededError:
             # The ledger remembers it and refuses everything from now on; the error that the caller raises came first.
             return
+
+    def _tell(self, usage: ResourceUsage, source: str, token_counter: str) -> None:
+        outer = (ledger.owner_run_id for ledger in self.ledger.lineage[1:])
+        for run_id in (self.run_id, *(run_id for run_id in outer if run_id is not None)):
+            self.monitor.record_usage(run_id, usage, source=source, token_counter=token_counter)
 
 
 class _Metered:
@@ -155,6 +171,25 @@ class _MeteredTool(_Metered):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._meter.count(ResourceUsage(tool_calls=1), f"tool:{self.__name__}")
         return self._wrapped(*args, **kwargs)
+
+
+class _MeteredTools(Mapping[str, _MeteredTool]):
+    """Tools behind a meter; every metered context has one, which is how it is recognised."""
+
+    __slots__ = ("_meter", "_tools")
+
+    def __init__(self, tools: Mapping[str, Any], meter: CallMeter) -> None:
+        self._meter = meter
+        self._tools = {name: _MeteredTool(_innermost(tool, meter.ledger), meter, name) for name, tool in tools.items()}
+
+    def __getitem__(self, name: str) -> _MeteredTool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
 
 
 class _MeteredRuntime(_Metered):
@@ -246,23 +281,22 @@ def instrument_context(
         dense_embedder=wrapped(_MeteredEmbedder, context.dense_embedder),
         retriever=wrapped(_MeteredRetriever, context.retriever),
         vector_searcher=wrapped(_MeteredSearcher, context.vector_searcher),
-        tools=MappingProxyType(
-            {name: _MeteredTool(_innermost(tool, ledger), meter, name) for name, tool in context.tools.items()}
-        ),
+        tools=_MeteredTools(context.tools, meter),
         external_runtime=runtime,
         budget_ledger=ledger,
         monitor=monitor,
     )
 
 
+def is_metered(context: InterventionContext) -> bool:
+    """Tell whether a context is one of a run: its calls are charged to its ledger."""
+    tools = context.tools
+    return isinstance(tools, _MeteredTools) and tools._meter.ledger is context.budget_ledger
+
+
 def _innermost(value: Any, ledger: BudgetLedger) -> Any:
     """Take off the meters whose ledgers hear of every charge on this one anyway."""
-    around: list[BudgetLedger] = []
-    outer: BudgetLedger | None = ledger
-    while outer is not None:
-        around.append(outer)
-        outer = outer.parent
-    while isinstance(value, _Metered) and value._meter.ledger in around:
+    while isinstance(value, _Metered) and value._meter.ledger in ledger.lineage:
         value = value._wrapped
     return value
 

@@ -78,6 +78,11 @@ class BudgetLedger:
         return self._parent
 
     @property
+    def lineage(self) -> tuple[BudgetLedger, ...]:
+        """This ledger and all around it, from the inside out."""
+        return (self,) if self._parent is None else (self, *self._parent.lineage)
+
+    @property
     def usage(self) -> ResourceUsage:
         """What was reserved for good or charged."""
         with self._lock:
@@ -235,25 +240,21 @@ class BudgetLedger:
     # --- inside ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _locked(self) -> Generator[list[BudgetLedger]]:
+    def _locked(self) -> Generator[tuple[BudgetLedger, ...]]:
         """Hold the locks of this ledger and of all around it; always from the inside out, so nobody waits in a ring."""
-        ledgers: list[BudgetLedger] = []
         with ExitStack() as locks:
-            ledger: BudgetLedger | None = self
-            while ledger is not None:
+            for ledger in self.lineage:
                 locks.enter_context(ledger._lock)
-                ledgers.append(ledger)
-                ledger = ledger._parent
-            yield ledgers
+            yield self.lineage
 
-    def _settle(self, promise: PendingReservation, ledgers: list[BudgetLedger]) -> None:
+    def _settle(self, promise: PendingReservation, ledgers: tuple[BudgetLedger, ...]) -> None:
         if promise not in self._pending or promise.ledger is not self:
             raise ValidationError("the reservation is not open: it was settled before or belongs to another ledger")
         for ledger in ledgers:
             ledger._pending.remove(promise)
 
 
-def _refuse_unless_it_fits(ledgers: list[BudgetLedger], delta: ResourceUsage) -> None:
+def _refuse_unless_it_fits(ledgers: tuple[BudgetLedger, ...], delta: ResourceUsage) -> None:
     refused: dict[str, str] = {}
     for ledger in ledgers:
         if ledger._owner_run_id is not None and not ledger._is_active:
@@ -266,7 +267,7 @@ def _refuse_unless_it_fits(ledgers: list[BudgetLedger], delta: ResourceUsage) ->
         raise _refused(refused)
 
 
-def _record(ledgers: list[BudgetLedger], delta: ResourceUsage) -> None:
+def _record(ledgers: tuple[BudgetLedger, ...], delta: ResourceUsage) -> None:
     exceeded: dict[str, str] = {}
     for ledger in reversed(ledgers):
         ledger._usage += delta

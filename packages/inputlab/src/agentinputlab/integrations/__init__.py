@@ -1,0 +1,1 @@
+"""What lies outside this process: workers for single methods, and live histories of arenas."""
