@@ -95,7 +95,8 @@ class TauRetailProvider:
             "tau3.py",
             "tau_retail.py",
         )
-        return {**worker_base_files(), **package_files(*(f"{_HERE}/{name}" for name in own))}
+        counter = package_files("agentinputlab/backends/tokens.py")  # its counts decide when a budget is used up
+        return {**worker_base_files(), **counter, **package_files(*(f"{_HERE}/{name}" for name in own))}
 
     def helper_files(self) -> Mapping[str, Path]:
         """Give the one helper module."""
