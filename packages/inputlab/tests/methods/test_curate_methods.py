@@ -40,7 +40,14 @@ def test_nothing_is_changed_when_every_sentence_stays_or_there_is_none(bench):
 
 
 def test_sentences_end_at_marks_and_lines():
-    assert split_sentences('One. Two! "Three?" Four\nfive  \n\n six.') == ("One.", "Two!", '"Three?"', "Four", "five", "six.")
+    assert split_sentences('One. Two! "Three?" Four\nfive  \n\n six.') == (
+        "One.",
+        "Two!",
+        '"Three?"',
+        "Four",
+        "five",
+        "six.",
+    )
 
 
 @given(

@@ -20,6 +20,7 @@ __all__ = ["compose"]
 
 REPORT_PROTOCOL = "agentinputlab.composition-report.v1"
 _MAX_INPUT_BYTES = 16 * 2**20
+_FILE_WIDTH = 120  # of tables that go to a file or a pipe
 _NEXT_PARAMETER = re.compile(r",(?=[A-Za-z_]\w*=)")
 
 
@@ -218,7 +219,7 @@ def _run(
         for note in getattr(error, "__notes__", ()):
             click.echo(f"compose: failed in {note}; nothing was changed", err=True)
         if used is not None and used.model_calls:
-            click.echo(f"compose: {used.model_calls} model calls had been made", err=True)
+            click.echo(f"compose: model calls made before: {used.model_calls}", err=True)
         raise
     changes = member_changes(record.patch, state)
     result = record.patch.apply(state)
@@ -304,8 +305,13 @@ def _changed_metadata(change: MemberChange) -> list[str]:
 
 
 def _show(report: dict[str, Any], changes: Sequence[MemberChange], *, out: Path | None) -> None:
+    from rich.console import Console
+
     from ripieno.report import Table, print_table
 
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_FILE_WIDTH)
     click.echo(f"{report['release_id']}: {report['status']}")
     click.echo(f"state {report['input_state_hash'][:12]} -> {report['output_state_hash'][:12]}\n")
     rows = [
@@ -313,18 +319,17 @@ def _show(report: dict[str, Any], changes: Sequence[MemberChange], *, out: Path 
             number,
             change.release_id,
             "; ".join(_changed(change)) or "nothing",
-            change.counters.get("model_calls", 0),
-            change.counters.get("retrieval_calls", 0),
+            sum(change.counters.get(name, 0) for name in ("model_calls", "retrieval_calls", "tool_calls")),
             change.counters.get("input_tokens", 0) + change.counters.get("output_tokens", 0),
         )
         for number, change in enumerate(changes, start=1)
     ]
-    print_table(Table(("#", "Release", "Changed", "Model calls", "Retrievals", "Tokens"), rows, "Members, in order"))
+    print_table(Table(("#", "Release", "Changed", "Calls", "Tokens"), rows, "Members, in order"), console)
     budget = [
         (name.replace("_", " "), *(_amount(usage[side], unknown) for side, unknown in _UNKNOWN.items()))
         for name, usage in report["usage"].items()
     ]
-    print_table(Table(("What", "Used", "Allowed"), budget, "Usage against the one budget"))
+    print_table(Table(("What", "Used", "Allowed"), budget, "Usage against the one budget"), console)
     for warning in report["warnings"]:
         click.echo(f"warning: {warning}")
     click.echo(f"One patch of {len(report['patch']['operations'])} operations, hash {report['patch_hash'][:12]}.")

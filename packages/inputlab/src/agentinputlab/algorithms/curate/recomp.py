@@ -16,7 +16,7 @@ from agentinputlab.contracts.state import ContextBlock, FrozenAgentState
 
 __all__ = ["LexicalExtraction", "PromptedSummary", "assemble", "split_sentences"]
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\s*\n\s*")
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?])|(?<=[.!?][\"')\]]))\s+|\s*\n\s*")
 _NOTHING = "NOTHING"
 _SYSTEM = "You condense documents for a reader who has one request. You add nothing of your own."
 _PROMPT = (
