@@ -1,0 +1,25 @@
+"""How a call of a model over HTTP fails. No text carries a body, an address or a key."""
+
+from agentinputlab.contracts.errors import ExternalDependencyError
+
+__all__ = ["OpenAICompatibleError", "OpenAICompatibleResponseError", "OpenAICompatibleTransportError"]
+
+
+class OpenAICompatibleError(ExternalDependencyError):
+    """A model endpoint gave no usable answer."""
+
+
+class OpenAICompatibleTransportError(OpenAICompatibleError):
+    """No answer came, or one with a status other than 200.
+
+    Attributes:
+        http_status: the status, or None when the connection failed.
+    """
+
+    def __init__(self, message: str, *, http_status: int | None = None) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+class OpenAICompatibleResponseError(OpenAICompatibleError):
+    """An answer came and cannot be used: no strict JSON, a field missing, too long, or it repeats the key."""
