@@ -228,7 +228,10 @@ class _MeteredRuntime(_Metered):
             self._meter.monitor.record_resource_receipt(self._meter.run_id, receipt)
         envelope = _field(response, "usage")
         if isinstance(envelope, Mapping):
-            usage, counter = normalize_external_usage(envelope), external_token_counter(envelope)
+            try:
+                usage, counter = normalize_external_usage(envelope), external_token_counter(envelope)
+            except ValidationError as error:
+                raise ExternalDependencyError(f"the worker's report of what it used is wrong: {error}") from error
         elif _field(response, "status") == "error" and _field(response, "consumed") is False:
             usage, counter = ResourceUsage(), UNREPORTED_TOKEN_COUNTER
         else:

@@ -8,6 +8,7 @@ from agentinputlab.runner.balance import BalanceAuditor, BalanceReport
 from agentinputlab.runner.cache import RUN_CACHE_SCHEMA, context_dependency_fingerprints, run_cache_key
 from agentinputlab.runner.intervention import CompositeInterventionRunner, InterventionRunner
 from agentinputlab.runner.records import CompositeRunRecord, InterventionStatus, RunRecord
+from agentinputlab.runner.worker_clients import FunctionWorkerClient, JsonLineWorkerClient
 
 __all__ = [
     "RUN_CACHE_SCHEMA",
@@ -15,8 +16,10 @@ __all__ = [
     "BalanceReport",
     "CompositeInterventionRunner",
     "CompositeRunRecord",
+    "FunctionWorkerClient",
     "InterventionRunner",
     "InterventionStatus",
+    "JsonLineWorkerClient",
     "RunRecord",
     "context_dependency_fingerprints",
     "run_cache_key",
