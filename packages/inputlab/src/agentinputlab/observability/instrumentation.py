@@ -231,7 +231,7 @@ class _MeteredRuntime(_Metered):
             try:
                 usage, counter = normalize_external_usage(envelope), external_token_counter(envelope)
             except ValidationError as error:
-                raise ExternalDependencyError(f"the worker's report of what it used is wrong: {error}") from error
+                raise ExternalDependencyError("the worker's report of what it used is wrong") from error
         elif _field(response, "status") == "error" and _field(response, "consumed") is False:
             usage, counter = ResourceUsage(), UNREPORTED_TOKEN_COUNTER
         else:

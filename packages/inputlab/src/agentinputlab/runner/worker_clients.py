@@ -58,7 +58,8 @@ class JsonLineWorkerClient:
         try:
             response = WorkerResponse.from_dict(answer)
         except ValidationError as error:
-            raise ExternalDependencyError(f"the worker's answer is no response: {error}") from error
+            # The reason may quote the answer; it is the cause, for whoever looks at the traceback.
+            raise ExternalDependencyError("the worker's answer has not the fields of a response") from error
         return _answer_to(request, response)
 
     def fingerprint(self) -> str:
@@ -105,7 +106,5 @@ class FunctionWorkerClient:
 
 def _answer_to(request: WorkerRequest, response: WorkerResponse) -> WorkerResponse:
     if response.request_id != request.request_id:
-        raise ExternalDependencyError(
-            f"the worker answered request {response.request_id!r:.80}, not {request.request_id!r:.80}"
-        )
+        raise ExternalDependencyError(f"the worker answered another request than {request.request_id!r:.80}")
     return response

@@ -17,7 +17,6 @@ from agentinputlab.integrations.external_workers._supervisors import (
     OutputLimits,
     Supervisor,
 )
-from agentinputlab.observability.redaction import redact_text
 from agentinputlab.observability.resources import ResourceLimits
 
 __all__ = [
@@ -41,7 +40,6 @@ ALGORITHM_FAILURE_CODES = frozenset(
     }
 )
 """Failures of the method itself, which count as its output; all others are failures of what it runs on."""
-_MESSAGE_CHARACTERS = 200
 
 
 @runtime_checkable
@@ -168,15 +166,13 @@ def call_worker(context: InterventionContext, request: MethodWorkerRequest) -> M
     if not isinstance(response, MethodWorkerResponse):
         raise ExternalDependencyError(f"the worker must give a MethodWorkerResponse, got {type(response).__name__}")
     if response.request_id != request.request_id:
-        raise ExternalDependencyError(f"the worker answered request {response.request_id}, not {request.request_id}")
+        raise ExternalDependencyError(f"the worker answered another request than {request.request_id}")
     if response.protocol_version != request.protocol_version:
-        raise ExternalDependencyError(
-            f"the worker speaks {response.protocol_version!r:.80}, the request {request.protocol_version}"
-        )
+        raise ExternalDependencyError(f"the worker speaks another protocol than {request.protocol_version}")
     if response.status == "error":
         kind = AlgorithmOutputError if response.failure_code in ALGORITHM_FAILURE_CODES else ExternalDependencyError
-        message = redact_text(response.message)[:_MESSAGE_CHARACTERS]
-        raise kind(f"{request.release_id}: {response.failure_code}{': ' if message else ''}{message}")
+        # The worker's own message may quote what users wrote; its code is for everybody.
+        raise kind(f"{request.release_id} failed in its worker: {response.failure_code:.80}")
     return response
 
 
@@ -184,4 +180,5 @@ def _response(answer: object) -> MethodWorkerResponse:
     try:
         return MethodWorkerResponse.from_dict(answer)
     except ValidationError as error:
-        raise ExternalDependencyError(f"the worker's answer is no response: {error}") from error
+        # The reason may quote the answer; it is the cause, for whoever looks at the traceback.
+        raise ExternalDependencyError("the worker's answer has not the fields of a response") from error

@@ -102,10 +102,7 @@ def _one_object(
         raise ExternalDependencyError(f"{name} ended with exit code {result.exit_code}")
     body, newline, rest = result.stdout.partition(b"\n")
     if not newline or rest or not body.strip():
-        raise ExternalDependencyError(
-            f"{name} must write exactly one line, got {len(result.stdout)} bytes with "
-            f"{result.stdout.count(newline or b'\n')} line ends"
-        )
+        raise ExternalDependencyError(f"{name} must write exactly one line, got {_lines(result.stdout)}")
     try:
         value = strict_loads(body, max_bytes=output_limits.stdout_bytes, max_depth=_MAX_DEPTH)
     except InputError as error:
@@ -114,3 +111,7 @@ def _one_object(
     if not isinstance(value, dict):
         raise ExternalDependencyError(f"{name} must answer with an object, got {type(value).__name__}")
     return cast("dict[str, Any]", value)
+
+
+def _lines(data: bytes) -> str:
+    return f"{len(data)} bytes with {data.count(bytes([10]))} line ends"
