@@ -76,11 +76,12 @@ def _arm(arms: list[Mapping[str, Any]], role: str) -> Mapping[str, Any]:
 
 
 def _result(arm: Mapping[str, Any], outcome: Mapping[str, Any]) -> ArmResult:
-    metrics = arm["metrics"]
+    metrics: Mapping[str, float] = arm["metrics"]
+    score = metrics[PRIMARY_METRIC if PRIMARY_METRIC in metrics else min(metrics)]
     measured: Mapping[str, Any] = outcome.get("trace_measurement") or {}
     return ArmResult(
-        success=float(metrics[PRIMARY_METRIC]),
-        reward=float(metrics.get("official_reward", metrics[PRIMARY_METRIC])),
+        success=float(score),
+        reward=float(metrics.get("official_reward", score)),
         hard_stops=float(metrics.get("adapter_hard_stops", 0.0)),
         usage=dict(arm["usage"]),
         trace_hash=str(arm["trace_hash"]),

@@ -103,7 +103,7 @@ class PairResult:
 def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
     """Say what the rows say: per slot and treatment the paired difference, with everything expected as denominator.
 
-    The primary metric is ``terminal_success``. P-values are exact, and Holm's correction covers every comparison of
+    The primary metric is ``terminal_success``, or the first one by name in an arena without it. P-values are exact, and Holm's correction covers every comparison of
     the campaign.
     """
     comparisons: list[dict[str, Any]] = []
