@@ -1,5 +1,6 @@
 """Pairs played in a worker process: the generic driver, and workers that misbehave."""
 
+import hashlib
 import json
 import os
 import signal
@@ -24,6 +25,8 @@ from agentinputlab.experiments.builders import (
     build_envelope,
     parse_response,
 )
+from workers.official_arenas import retail_driver
+from workers.official_arenas.providers.fixture import FixtureProvider
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +88,37 @@ def test_the_request_survives_json(fixture_pair):
 
 def test_the_checkpoint_protocol_is_importable_here():
     assert CHECKPOINT_INVENTORY_PROTOCOL == "agentinputlab.external-checkpoint-inventory.v1"
+
+
+def test_a_pair_through_the_durable_driver_is_accepted_and_asking_again_gives_the_same_record(
+    pairs, fixture_pair, tmp_path
+):
+    request, binding, variables = fixture_pair
+    root = tmp_path / "ledger"
+    root.mkdir(mode=0o700)
+    scope_path = tmp_path / "scope.json"
+    scope = retail_driver.draft_scope(
+        FixtureProvider(),
+        pairs.CONFIG,
+        output_root=root,
+        phase="engineering",
+        cell_ids=[retail_driver.cell_id(request.as_dict())],
+        entrypoint=binding.provider_entrypoint,
+    )
+    choice = {"source_kind": "human_message", "thread_id": "t", "message_sha256": "0" * 64}
+    scope.update(execution_enabled=True, authorizations={"scope": choice, "environment_models": choice})
+    scope_path.write_text(json.dumps(scope))
+    variables = {
+        **variables,
+        retail_driver.SCOPE_PATH_ENV: str(scope_path),
+        retail_driver.SCOPE_SHA256_ENV: hashlib.sha256(scope_path.read_bytes()).hexdigest(),
+    }
+    worker = pairs.python_worker(Path(retail_driver.__file__), environment=variables)
+    bridge = AtomicProcessBridgeBuilder(worker, binding).build()
+    record = AtomicExternalReplayRunner().run(bridge, request)
+    assert record.deltas == {"official_success": 7.0}
+    assert AtomicExternalReplayRunner().run(bridge, request) == record
+    assert len(list(root.iterdir())) == 1
 
 
 # --- answers that are refused -------------------------------------------------------------------------------

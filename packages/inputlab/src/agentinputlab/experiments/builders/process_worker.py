@@ -14,7 +14,7 @@ from agentinputlab.contracts._checks import Record, digest, finite, put, text, t
 from agentinputlab.contracts.errors import ArtifactError, ExternalDependencyError, ValidationError
 from agentinputlab.contracts.serialization import canonical_json
 from agentinputlab.experiments.builders.responses import MAX_RESPONSE_BYTES
-from agentinputlab.integrations.external_workers._bounded import BoundedResult, minimal_environment, run_bounded_process
+from agentinputlab.integrations.external_workers import BoundedResult, minimal_environment, run_bounded_process
 from ripieno.errors import RipienoError
 from ripieno.files import sha256_file
 
