@@ -14,6 +14,7 @@ from agentinputlab.algorithms.recipes.ace import (
 from agentinputlab.algorithms.recipes.mce import ContextArtifactApplication
 from agentinputlab.algorithms.recipes.rqrag import QueryRefinementTree
 from agentinputlab.algorithms.recipes.skillopt import SkillApplication
+from agentinputlab.backends.llm import CallableBackend
 from agentinputlab.contracts import (
     AlgorithmOutputError,
     ArtifactError,
@@ -140,9 +141,14 @@ def test_the_best_round_on_validation_wins_even_if_it_is_the_empty_playbook(benc
     assert (learned.playbook.ids, learned.validation_correct) == (("p001",), (0, 1))
 
 
-def test_validation_answers_reach_neither_reflector_nor_curator(bench):
-    from agentinputlab.backends.llm import CallableBackend
+def test_a_longer_playbook_that_is_no_better_does_not_win(bench):
+    context = bench.context(answer("Nile"), answer("x"), reflection(), ADD, answer("Nile", "p001"))
+    held_out = [PlaybookExample("Longest of all?", "Nile")]
+    learned = PlaybookLearning().fit(TRAIN, validation_examples=held_out, context=context)
+    assert (learned.text, learned.validation_correct) == ("", (1, 1))
 
+
+def test_validation_answers_reach_neither_reflector_nor_curator(bench):
     prompts = []
 
     def reply(request):
@@ -225,6 +231,19 @@ def test_meanings_of_a_request_are_branches_of_which_one_is_chosen(bench):
 def test_a_branch_keeps_what_it_found_on_its_way_each_document_once(bench):
     replies = (step("rewrite", "Spree Berlin"), step("rewrite", "capital Berlin Paris"))
     assert found(bench.run(QueryRefinementTree(top_k=2), STATE, *replies)) == ["berlin", "eiffel", "paris"]
+
+
+def test_a_document_found_twice_is_shown_to_the_model_once(bench):
+    replies = [step("decompose", "Spree", "Berlin Spree"), step("stop")]
+    prompts = []
+
+    def reply(request):
+        prompts.append(request.prompt)
+        return bench.context(replies[len(prompts) - 1]).backend.generate(request)
+
+    backend = CallableBackend(reply, model_id="probe", revision="1", callable_id="test")
+    bench.run(QueryRefinementTree(top_k=1), STATE, backend=backend)
+    assert prompts[1].count("Berlin is the capital of Germany") == 1
 
 
 def test_the_tree_stops_at_its_bounds(bench):
