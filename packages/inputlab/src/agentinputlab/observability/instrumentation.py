@@ -24,6 +24,7 @@ from agentinputlab.observability.usage import (
 __all__ = ["CallMeter", "instrument_context", "is_metered"]
 
 T = TypeVar("T")
+_RUNTIME_CALLS = ("call", "handle", "select")
 _PLAIN = (str, int, float, bool, type(None), tuple, frozenset, Mapping, Enum)
 
 
@@ -197,17 +198,16 @@ class _MeteredRuntime(_Metered):
 
     __slots__ = ()
 
-    def call(self, request: Any) -> Any:
-        return self._metered(self._wrapped.call, request)
-
-    def handle(self, request: Any) -> Any:
-        return self._metered(self._wrapped.handle, request)
-
-    def select(self, request: Any) -> Any:
-        return self._metered(self._wrapped.select, request)
+    def __getattr__(self, name: str) -> Any:
+        if name not in _RUNTIME_CALLS:
+            return super().__getattr__(name)
+        call = getattr(self._wrapped, name)  # AttributeError: this runtime is called by another name
+        return lambda request: self._metered(call, request)
 
     def _metered(self, call: Callable[[Any], T], request: Any) -> T:
         minimum = _field(request, "minimum_reservation") or ResourceUsage()
+        if isinstance(minimum, Mapping):
+            minimum = ResourceUsage(**cast("Mapping[str, Any]", minimum))
         promise = self._meter.ledger.reserve_pending(minimum)
         unknown = replace(minimum, unpriced_model_calls=minimum.model_calls)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast
@@ -14,6 +15,9 @@ from agentinputlab.observability.resources import ResourceReceipt
 from agentinputlab.observability.usage import ResourceUsage, normalize_external_usage
 
 __all__ = ["MethodWorkerRequest", "MethodWorkerResponse"]
+
+
+_FAILURE_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 def _empty() -> Mapping[str, Any]:
@@ -131,7 +135,8 @@ class MethodWorkerResponse(Record):
         if self.status not in ("ok", "error"):
             raise ValidationError(f"MethodWorkerResponse.status must be ok or error, got {self.status!r:.80}")
         if self.status == "error":
-            text(self.failure_code, "MethodWorkerResponse.failure_code of an error")
+            if not _FAILURE_CODE.fullmatch(text(self.failure_code, "MethodWorkerResponse.failure_code of an error")):
+                raise ValidationError("MethodWorkerResponse.failure_code must be a code like UPSTREAM_OUTPUT_INVALID")
             if self.payload:
                 raise ValidationError("MethodWorkerResponse.payload of an error must be empty")
         elif self.failure_code is not None or self.message:
