@@ -76,8 +76,13 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def create_only(path: Path | str, data: bytes) -> None:
-    """Write a file that must not exist yet, mode 0600, durable when the call returns.
+def create_only(path: Path | str, data: bytes, *, durable: bool = True) -> None:
+    """Write a file that must not exist yet, mode 0600.
+
+    Args:
+        path: the file; its directory must exist.
+        data: its content.
+        durable: force file and directory to disk before the call returns; without, a power failure can lose both.
 
     Raises:
         FileExistsError: something (a dangling link too) has that name.
@@ -89,8 +94,10 @@ def create_only(path: Path | str, data: bytes) -> None:
     try:
         with io.FileIO(descriptor, "wb") as stream:
             write_all(stream, data)
-            os.fsync(descriptor)
-        sync_directory(path.parent)
+            if durable:
+                os.fsync(descriptor)
+        if durable:
+            sync_directory(path.parent)
     except BaseException:
         path.unlink(missing_ok=True)
         raise

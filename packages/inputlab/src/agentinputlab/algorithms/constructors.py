@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -33,14 +34,18 @@ def make_intervention(release_id: str, parameters: dict[str, Any]) -> Any:
     return constructor(**parameters)
 
 
+@cache
+def _plugins() -> dict[str, Any]:
+    return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
+
 def _constructor(release_id: str) -> Any:
     if release_id == "own.text":
         from agentinputlab.algorithms.own_text import OwnText
 
         return OwnText
-    plugins = {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
     registry = AlgorithmRegistry.default()
-    if release_id not in plugins or any(release.id == release_id for release in registry.list_releases()):
+    if registry.has_release(release_id) or release_id not in (plugins := _plugins()):
         return registry.resolve_entrypoint(release_id)
     try:
         return plugins[release_id].load()

@@ -135,6 +135,10 @@ class AlgorithmRegistry:
             raise self._unknown(method_id)
         return self._by_method[method_id]
 
+    def has_release(self, release_id: str) -> bool:
+        """Tell whether there is a release of that id."""
+        return release_id in self._by_release
+
     def get_release(self, release_id: str) -> ReleaseCard:
         """Give the card of a release.
 

@@ -50,9 +50,9 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path.name}: {error}") from error
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write a JSON file that must not exist yet; never half of it."""
-    create_only(path, INDENTED_UNICODE_LINE.dumps(value))
+def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+    """Write a JSON file that must not exist yet."""
+    create_only(path, INDENTED_UNICODE_LINE.dumps(value), durable=durable)
 
 
 @dataclass(slots=True)

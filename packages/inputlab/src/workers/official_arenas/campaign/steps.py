@@ -103,7 +103,9 @@ def intervene(cell: Mapping[str, str]) -> bool:
     bound = _bound_slot(root, slot_name)
     treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
     row = bound.checkpoints[task]
-    write_json(start, {"task_id": task, "treatment": treatment.name, "retry_permitted": False})
+    write_json(
+        start, {"task_id": task, "treatment": treatment.name, "retry_permitted": False}, durable=bound.plan.durable
+    )
     payloads = [
         retail_driver.build_payload(
             row,
@@ -136,7 +138,7 @@ def intervene(cell: Mapping[str, str]) -> bool:
         replay_inventory_sha256_environment=REPLAYS_SHA256_ENV,
         expected_replay_inventory_sha256=bound.replays_sha256,
     )
-    write_json(request, envelope)
+    write_json(request, envelope, durable=bound.plan.durable)
     return True
 
 
