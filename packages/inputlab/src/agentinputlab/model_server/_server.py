@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_SECONDS
     wbufsize = -1  # whole answers leave in one piece
     disable_nagle_algorithm = True
-    server: _HttpServer
+    server: _HttpServer  # pyright: ignore[reportIncompatibleVariableOverride] - the base class is written this way
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
         """Log nothing."""

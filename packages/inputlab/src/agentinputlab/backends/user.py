@@ -1,0 +1,164 @@
+"""Who answers a question back: a function, or answers recorded before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast, runtime_checkable
+
+from agentinputlab.contracts._checks import Record, digest, entries, frozen, put, text
+from agentinputlab.contracts.errors import AlgorithmOutputError, ArtifactError, ValidationError
+from agentinputlab.contracts.serialization import content_hash
+from agentinputlab.contracts.state import Message
+
+__all__ = ["CallableUserResponder", "ReplayUserResponder", "UserRequest", "UserResponder", "UserResponse"]
+
+
+def _empty() -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class UserRequest(Record):
+    """A question to the user.
+
+    Attributes:
+        question: what is asked.
+        messages: the conversation so far.
+        metadata: JSON values, such as a task id.
+    """
+
+    question: str = field(repr=False)
+    messages: tuple[Message, ...] = field(default=(), repr=False)
+    metadata: Mapping[str, Any] = field(default_factory=_empty)
+
+    def __post_init__(self) -> None:
+        text(self.question, "UserRequest.question")
+        put(
+            self,
+            messages=entries(self.messages, "UserRequest.messages", Message),
+            metadata=frozen(self.metadata, "UserRequest.metadata"),
+        )
+
+    @property
+    def request_hash(self) -> str:
+        """The content hash of all fields."""
+        return content_hash(self)
+
+
+@dataclass(frozen=True, slots=True)
+class UserResponse(Record):
+    """What the user said.
+
+    Attributes:
+        text: the answer; not blank.
+        metadata: JSON values.
+    """
+
+    text: str = field(repr=False)
+    metadata: Mapping[str, Any] = field(default_factory=_empty)
+
+    def __post_init__(self) -> None:
+        text(self.text, "UserResponse.text")
+        put(self, metadata=frozen(self.metadata, "UserResponse.metadata"))
+
+
+@runtime_checkable
+class UserResponder(Protocol):
+    """Something that answers in the place of a user."""
+
+    @property
+    def responder_id(self) -> str:
+        """Its name."""
+        ...
+
+    def respond(self, request: UserRequest) -> UserResponse:
+        """Answer one question."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Give a content hash of everything that decides its answers."""
+        ...
+
+
+class CallableUserResponder:
+    """Ask a function in place of a user.
+
+    Args:
+        fn: from a question to a `UserResponse` or a text.
+        responder_id: name of the function.
+        revision: version of the function; code has no stable identity by itself.
+    """
+
+    def __init__(self, fn: Callable[[UserRequest], UserResponse | str], *, responder_id: str, revision: str) -> None:
+        if not callable(cast("object", fn)):
+            raise ValidationError(f"CallableUserResponder.fn must be callable, got {type(fn).__name__}")
+        self.responder_id = text(responder_id, "CallableUserResponder.responder_id")
+        self.revision = text(revision, "CallableUserResponder.revision")
+        self._fn = fn
+
+    def respond(self, request: UserRequest) -> UserResponse:
+        """Call the function once.
+
+        Raises:
+            AlgorithmOutputError: it gave neither a response nor a text with something in it.
+        """
+        answer = cast("object", self._fn(request))
+        if isinstance(answer, UserResponse):
+            return answer
+        if not isinstance(answer, str) or not answer.strip():
+            raise AlgorithmOutputError(f"{self.responder_id} must give a UserResponse or a text that is not blank")
+        return UserResponse(answer)
+
+    def fingerprint(self) -> str:
+        """Give the content hash of name and version."""
+        return content_hash({"user": "callable", "responder_id": self.responder_id, "revision": self.revision})
+
+
+class ReplayUserResponder:
+    """Give recorded answers in their order, each once.
+
+    Args:
+        responses: the answers.
+        strict_request_hashes: hash of the question that each answer belongs to; empty accepts any question.
+        responder_id: name of the recording.
+    """
+
+    def __init__(
+        self,
+        responses: Sequence[UserResponse],
+        *,
+        strict_request_hashes: Sequence[str] = (),
+        responder_id: str = "replay-user",
+    ) -> None:
+        self._responses = entries(responses, "ReplayUserResponder.responses", UserResponse)
+        hashes = entries(strict_request_hashes, "ReplayUserResponder.strict_request_hashes", str)
+        self._hashes = tuple(digest(item, "ReplayUserResponder.strict_request_hashes") for item in hashes)
+        if self._hashes and len(self._hashes) != len(self._responses):
+            raise ValidationError(
+                f"ReplayUserResponder.strict_request_hashes must be as many as the responses ({len(self._responses)}), "
+                f"got {len(self._hashes)}"
+            )
+        self.responder_id = text(responder_id, "ReplayUserResponder.responder_id")
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def respond(self, request: UserRequest) -> UserResponse:
+        """Give the next answer; a refused question takes none.
+
+        Raises:
+            ArtifactError: no answer is left, or the next one belongs to another question.
+        """
+        with self._lock:
+            position = self._next
+            if position == len(self._responses):
+                raise ArtifactError(f"all {position} recorded answers are used up")
+            if self._hashes and request.request_hash != self._hashes[position]:
+                raise ArtifactError(f"recorded answer {position + 1} belongs to another question")
+            self._next += 1
+        return self._responses[position]
+
+    def fingerprint(self) -> str:
+        """Give the content hash of all answers and of the questions they belong to."""
+        return content_hash({"user": "replay", "responses": self._responses, "request_hashes": self._hashes})
