@@ -154,6 +154,7 @@ def test_documents_can_be_searched(run, tmp_path):
         ([PLAN, "--query", " "], "must not both be blank"),
         ([PLAN, "--query", "q", "--out", "/nonexistent/report.json"], "there is no directory"),
         ([ASK, "--query", "q"], "needs a language model"),
+        ([ASK, "--query", "q"], "--backend-url or --scripted gives a model"),
     ],
 )
 def test_bad_input_is_one_clear_line(args, message, run):

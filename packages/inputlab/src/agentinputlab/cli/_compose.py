@@ -206,7 +206,7 @@ def _run(
 ) -> tuple[dict[str, Any], Sequence[MemberChange]]:
     """Run the chain once and give the report and what each member did."""
     from agentinputlab.algorithms.composition import member_changes
-    from agentinputlab.contracts.errors import AgentInputLabError
+    from agentinputlab.contracts.errors import AgentInputLabError, ExternalDependencyError
     from agentinputlab.contracts.serialization import to_jsonable
     from agentinputlab.observability import RunMonitor
     from agentinputlab.runner import InterventionRunner
@@ -218,6 +218,8 @@ def _run(
         used = monitor.list_snapshots()[-1].usage if monitor.list_snapshots() else None
         for note in getattr(error, "__notes__", ()):
             click.echo(f"compose: failed in {note}; nothing was changed", err=True)
+        if isinstance(error, ExternalDependencyError) and None in (context.backend, context.retriever):
+            click.echo("compose: --backend-url or --scripted gives a model, --documents something to search", err=True)
         if used is not None and used.model_calls:
             click.echo(f"compose: model calls made before: {used.model_calls}", err=True)
         raise
