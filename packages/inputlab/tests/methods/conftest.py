@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import pytest
-from agentinputlab.backends.embedding import DeterministicHashEmbeddingBackend, EmbeddingRequest
-from agentinputlab.runner import InterventionRunner
 
+from agentinputlab.backends.embedding import DeterministicHashEmbeddingBackend
 from agentinputlab.backends.llm import GenerationResponse, ReplayBackend, Usage
-from agentinputlab.backends.retrieval import Document, InMemoryBM25Retriever, RetrievalResult
+from agentinputlab.backends.retrieval import Document, InMemoryBM25Retriever
 from agentinputlab.backends.tokens import count_tokens
+from agentinputlab.backends.vector import InMemoryVectorSearcher
 from agentinputlab.contracts import InterventionContext
+from agentinputlab.runner import InterventionRunner
 
 LIBRARY = {
     "eiffel": "The Eiffel Tower stands in Paris and was finished in 1889.",
@@ -59,24 +60,6 @@ def embedder():
     return DeterministicHashEmbeddingBackend()
 
 
-class NearestDocuments:
-    """The documents of the library by cosine with their own embeddings."""
-
-    def __init__(self, embedder):
-        self.documents = [Document(doc_id, text) for doc_id, text in LIBRARY.items()]
-        self.vectors = embedder.embed(EmbeddingRequest(texts=tuple(LIBRARY.values()))).vectors
-
-    def search(self, vector, *, top_k=5):
-        scores = [sum(a * b for a, b in zip(vector, own, strict=True)) for own in self.vectors]
-        order = sorted(range(len(scores)), key=lambda index: (-scores[index], index))[:top_k]
-        return tuple(
-            RetrievalResult(self.documents[index], scores[index], rank) for rank, index in enumerate(order, start=1)
-        )
-
-    def fingerprint(self):
-        return "library by cosine"
-
-
 @pytest.fixture(scope="session")
 def searcher(embedder):
-    return NearestDocuments(embedder)
+    return InMemoryVectorSearcher([Document(doc_id, text) for doc_id, text in LIBRARY.items()], embedder)

@@ -4,7 +4,13 @@ import pytest
 
 from agentinputlab.algorithms.acquire._complexity import judge_complexity
 from agentinputlab.algorithms.acquire.adaptive_rag import AdaptiveRetrieval
+from agentinputlab.algorithms.acquire.hyde import HypotheticalDocuments
 from agentinputlab.algorithms.acquire.ircot import InterleavedRetrieval
+from agentinputlab.backends.embedding import (
+    DeterministicHashEmbeddingBackend,
+    EmbeddingRequest,
+    ReplayEmbeddingBackend,
+)
 from agentinputlab.contracts import (
     AlgorithmOutputError,
     BudgetExceededError,
@@ -62,6 +68,57 @@ def test_retrieval_beyond_the_budget_is_refused(bench):
     state = FrozenAgentState(query="q", budget=ExecutionBudget(max_retrieval_calls=1))
     with pytest.raises(BudgetExceededError, match="retrieval_calls 2, allowed 1"):
         bench.run(InterleavedRetrieval(), state, "Hm.", "Well.")
+
+
+# --- hypothetical documents ---------------------------------------------------------------------------------
+
+
+def test_what_the_model_makes_up_decides_which_documents_are_near(bench, embedder, searcher):
+    state = FrozenAgentState(query="Where does the government of that country meet?")
+    vectors = {"dense_embedder": embedder, "vector_searcher": searcher}
+    method = HypotheticalDocuments(samples=2, top_k=1)
+    german = bench.run(method, state, "In Berlin, capital of Germany.", "Berlin lies on the Spree.", **vectors)
+    french = bench.run(method, state, "In Paris, capital of France.", "Paris lies on the Seine.", **vectors)
+    assert (found(german, state), found(french, state)) == (["berlin"], ["paris"])
+    assert (german.usage.model_calls, german.usage.embedding_calls, german.usage.retrieval_calls) == (2, 1, 1)
+    assert "lies on the Spree." not in str(french.patch.as_dict())
+
+
+def test_the_search_is_near_the_mean_of_query_and_hypothetical_documents(bench):
+    asked = []
+
+    class Listening:
+        searcher_id = "listening"
+
+        def search(self, vector, *, top_k):
+            asked.append(vector)
+            return ()
+
+        def fingerprint(self):
+            return self.searcher_id
+
+    embedder = ReplayEmbeddingBackend({STATE.query: [3.0, 0.0], "a": [0.0, 6.0], "b": [0.0, 3.0]}, model_id="m")
+    method = HypotheticalDocuments(samples=2)
+    record = bench.run(method, STATE, "a", "b", dense_embedder=embedder, vector_searcher=Listening())
+    assert asked == [(1.0, 3.0)]
+    assert record.status == "no_op"
+
+
+@pytest.mark.parametrize("missing", ["backend", "dense_embedder", "vector_searcher"])
+def test_a_missing_part_is_named_before_anything_is_spent(bench, embedder, searcher, missing):
+    fields = {"backend": bench.context("a").backend, "dense_embedder": embedder, "vector_searcher": searcher}
+    with pytest.raises(ExternalDependencyError, match=rf"InterventionContext\({missing}=\.\.\.\)"):
+        bench.run(HypotheticalDocuments(samples=1), STATE, **{**fields, missing: None})
+    assert fields["backend"].remaining == 1
+
+
+def test_an_embedder_that_loses_a_text_is_named(bench, searcher):
+    class Losing(DeterministicHashEmbeddingBackend):
+        def embed(self, request):
+            return super().embed(EmbeddingRequest(request.texts[1:]))
+
+    with pytest.raises(ExternalDependencyError, match="gave 1 vectors for 2 texts"):
+        bench.run(HypotheticalDocuments(samples=1), STATE, "a", dense_embedder=Losing(), vector_searcher=searcher)
 
 
 # --- adaptive retrieval -------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ class MethodRun:
         """Give the vectors of texts, one a text.
 
         Raises:
-            ExternalDependencyError: the context has no embedder.
+            ExternalDependencyError: the context has no embedder, or it gave another number of vectors.
         """
         from agentinputlab.backends.embedding import EmbeddingRequest
 
@@ -195,8 +195,13 @@ class MethodRun:
             self._lacks("an embedder", "dense_embedder")
         response = embedder.embed(EmbeddingRequest(texts=tuple(texts)))
         self.count("embedding_calls")
-        self.observe(f"embed.{stage}", texts=len(texts), dimension=len(response.vectors[0]))
-        return response.vectors
+        vectors: tuple[tuple[float, ...], ...] = response.vectors
+        if len(vectors) != len(texts):
+            raise ExternalDependencyError(
+                f"{self.method.release_id}: the embedder gave {len(vectors)} vectors for {len(texts)} texts"
+            )
+        self.observe(f"embed.{stage}", model=response.model, texts=len(texts), dimension=len(vectors[0]))
+        return vectors
 
     def search(self, stage: str, vector: Sequence[float], *, top_k: int) -> tuple[RetrievalResult, ...]:
         """Give the documents whose vectors are nearest, nearest first.
@@ -210,7 +215,11 @@ class MethodRun:
             self._lacks("a vector searcher", "vector_searcher")
         self._count_call("retrieval_calls")
         results = tuple(searcher.search(vector, top_k=top_k))
-        self.observe(f"search.{stage}", doc_ids=[result.document.doc_id for result in results])
+        self.observe(
+            f"search.{stage}",
+            searcher_id=searcher.searcher_id,
+            doc_ids=[result.document.doc_id for result in results],
+        )
         return results
 
     # --- what the trace says --------------------------------------------------------------------------------
