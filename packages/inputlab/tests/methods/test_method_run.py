@@ -1,7 +1,6 @@
 """How a method reaches its model: what is asked, with which seed and how many tokens, and what is charged."""
 
 import pytest
-from agentinputlab.runner import InterventionRunner
 
 from agentinputlab.algorithms._shared import MethodRun, state_text
 from agentinputlab.algorithms.acquire.hyde import HypotheticalDocuments
@@ -25,6 +24,7 @@ from agentinputlab.contracts import (
     InterventionContext,
     Message,
 )
+from agentinputlab.runner import InterventionRunner
 
 STATE = FrozenAgentState(query="Where does it end?", instruction="Be brief.", context=(ContextBlock("A map."),))
 
