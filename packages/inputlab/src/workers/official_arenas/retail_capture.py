@@ -159,6 +159,8 @@ def run(
         OfficialArenaError: the first check that does not hold, or a write was refused.
     """
     data = _scopes.read_scope(Path(path), _SCOPE_DIFFERS)
+    if sha256_bytes(data) != checksum:
+        raise OfficialArenaError(_SCOPE_DIFFERS)
     arena = _provider_of(data) if provider is None else provider
     scope, config, root = _validated_scope(Path(path), checksum, arena, data=data)
     if arena.doctor(config):
@@ -184,7 +186,10 @@ def _provider_of(data: bytes) -> OfficialArenaProvider:
     value = parse_json(data)
     revision = cast("Mapping[str, object]", value).get("source_revision") if isinstance(value, Mapping) else None
     for entrypoint in dict.fromkeys(installed_providers().values()):
-        provider = resolve_provider(entrypoint)
+        try:
+            provider = resolve_provider(entrypoint)
+        except OfficialArenaError:
+            continue  # an arena that cannot be loaded here is not the one; the others still count
         if provider.source_revision == revision:
             return provider
     raise OfficialArenaError("Retail capture scope is not enabled or valid")
@@ -359,6 +364,7 @@ def _artifacts(
 
 def _publish(root: Directory, name: str, files: Mapping[str, bytes]) -> None:
     """Give a snapshot its name after all of its files are on disk, or find the same one there."""
+    root.remove_directory(name)  # only an empty one, which some crash left, can be removed
     if not root.has(name):
         partial = partial_name(name)
         try:
