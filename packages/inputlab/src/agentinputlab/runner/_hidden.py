@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import socket
 import types
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ __all__ = ["declared_fields", "refuse_hidden_dependencies"]
 
 _SERVICES = ("generate", "retrieve", "embed", "search", "respond", "call", "handle", "select")
 """Methods by which things of a context are used: what has one of them is executable."""
-_HARMLESS = (str, bytes, int, float, complex, bool, type(None), type)
+_HARMLESS = (str, bytes, int, float, complex, bool, type(None), type, re.Pattern)
 
 
 def declared_fields(value: object) -> Iterator[tuple[str, Any]]:
