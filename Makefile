@@ -16,6 +16,8 @@ demo: setup ## one run of each system, verified, and where to look (RUN_DIR=fold
 	@$(BIN)/ripieno demo push $(if $(RUN_DIR),--out $(RUN_DIR)/push)
 	@echo
 	@$(BIN)/ripieno demo phase $(if $(RUN_DIR),--out $(RUN_DIR)/phase)
+	@echo
+	@$(BIN)/ripieno demo retail $(if $(RUN_DIR),--out $(RUN_DIR)/retail)
 
 test: setup ## every test that is not marked slow, in parallel (under 15 minutes on two cores)
 	@$(PYTEST) -n 2 --dist worksteal -m "not slow" -q

@@ -34,4 +34,12 @@ for words in ("run power_grid --audit a.jsonl --plot a.html", "replay a.jsonl --
     assert done.exit_code == 0, done.output
 assert verify("a.jsonl").ok
 '
-smoke inputlab "$ripieno $(wheel ripieno_inputlab)" 'import agentinputlab, workers'
+smoke inputlab "$ripieno $(wheel ripieno_inputlab)" '
+from click.testing import CliRunner
+from agentinputlab.cli._app import agentinputlab
+from ripieno.verify import verify
+for words in ("smoke", "doctor --offline", "retail run --treatment plan.plan_and_solve.ps_prompt --tasks 2 --out pairs"):
+    done = CliRunner().invoke(agentinputlab, words.split())
+    assert done.exit_code == 0, done.output
+assert verify("pairs").ok
+'

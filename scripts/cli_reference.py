@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md and phase-cli.md from the commands themselves.
+"""Write docs/reference/cli.md, phase-cli.md and inputlab-cli.md from the commands themselves.
 
 Run it with `.venv/bin/python scripts/cli_reference.py`.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from agentinputlab.cli._app import agentinputlab
 from ripieno.cli import cli as ripieno
 from scpn_phase_orchestrator.runtime.cli import main as spo
 
@@ -45,6 +46,22 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value.
 """
 
+INPUTLAB_HEADER = """# Command line: agentinputlab
+
+This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
+
+| Exit code | Means |
+|---|---|
+| 0 | done; a preflight says ready |
+| 1 | a check failed: `doctor`, `smoke`, `validate-registry`, `campaign verify`, or a folder that does not verify |
+| 2 | wrong usage, refused input, or not ready |
+| 3 | an experiment ran to its end and has failures, which stay in the count |
+| 130 | interrupted by Ctrl-C; the same command goes on from there |
+
+Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value. Nothing that a
+simulated user said, no prompt and no key is ever printed.
+"""
+
 
 def render_ripieno() -> str:
     """Give the page on `ripieno`: every command's help, depth first."""
@@ -56,7 +73,16 @@ def render_spo() -> str:
     return SPO_HEADER + "".join(_sections(spo, None, "spo"))
 
 
-PAGES: dict[str, Callable[[], str]] = {"cli.md": render_ripieno, "phase-cli.md": render_spo}
+def render_inputlab() -> str:
+    """Give the page on `agentinputlab`."""
+    return INPUTLAB_HEADER + "".join(_sections(agentinputlab, None, "agentinputlab"))
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": render_ripieno,
+    "phase-cli.md": render_spo,
+    "inputlab-cli.md": render_inputlab,
+}
 """Name of a page -> what gives its text."""
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from agentinputlab.cli._release_text import parse_release, read_json_file
 
 if TYPE_CHECKING:
     from agentinputlab.algorithms.composition import ComposedIntervention, MemberChange
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["compose"]
 
 REPORT_PROTOCOL = "agentinputlab.composition-report.v1"
-_MAX_INPUT_BYTES = 16 * 2**20
 _FILE_WIDTH = 120  # of tables that go to a file or a pipe
-_NEXT_PARAMETER = re.compile(r",(?=[A-Za-z_]\w*=)")
 
 
 @click.command("compose")
@@ -106,30 +105,8 @@ def compose(
 def _member(text: str) -> Any:
     """Make the intervention that ``RELEASE[:key=value,...]`` names."""
     from agentinputlab.algorithms.constructors import make_intervention
-    from agentinputlab.contracts.errors import ValidationError
 
-    release_id, _, rest = text.partition(":")
-    parameters: dict[str, Any] = {}
-    for item in _NEXT_PARAMETER.split(rest) if rest else ():
-        name, separator, value = item.partition("=")
-        if not separator or not name.isidentifier():
-            raise ValidationError(f"parameters of {release_id} must read key=value, got {item!r:.80}")
-        if name in parameters:
-            raise ValidationError(f"parameter {name} of {release_id} is given twice")
-        parameters[name] = _value(value)
-    return make_intervention(release_id, parameters)
-
-
-def _value(text: str) -> Any:
-    from ripieno.canonical import strict_loads
-    from ripieno.errors import InputError
-
-    if text.startswith("@"):
-        return _json_file(Path(text[1:])) if text.endswith(".json") else _text_file(Path(text[1:]))
-    try:
-        return strict_loads(text)
-    except InputError:
-        return text
+    return make_intervention(*parse_release(text))
 
 
 def _state(path: Path | None, *, query: str | None, instruction: str | None) -> FrozenAgentState:
@@ -137,7 +114,7 @@ def _state(path: Path | None, *, query: str | None, instruction: str | None) -> 
 
     if path is None:
         return FrozenAgentState(query=query or "", instruction=instruction or "")
-    return FrozenAgentState.from_dict(_json_file(path))
+    return FrozenAgentState.from_dict(read_json_file(path))
 
 
 def _backend(url: str | None, model: str | None, revision: str, rules_path: Path | None) -> Any:
@@ -158,34 +135,10 @@ def _retriever(path: Path) -> Any:
     from agentinputlab.backends.retrieval import Document, InMemoryBM25Retriever
     from agentinputlab.contracts._checks import entries, load
 
-    rows: tuple[object, ...] = entries(_json_file(path), f"documents in {path}", object)
+    rows: tuple[object, ...] = entries(read_json_file(path), f"documents in {path}", object)
     return InMemoryBM25Retriever(
         [load(Document, row, f"documents[{index}] in {path}") for index, row in enumerate(rows)]
     )
-
-
-def _json_file(path: Path) -> Any:
-    from ripieno.canonical import strict_loads
-    from ripieno.errors import InputError
-
-    try:
-        return strict_loads(_text_file(path), max_bytes=_MAX_INPUT_BYTES)
-    except InputError as error:
-        raise InputError(f"file {path}: {error}") from error
-
-
-def _text_file(path: Path) -> str:
-    from agentinputlab.contracts.errors import ValidationError
-    from ripieno.files import open_regular
-
-    with open_regular(path) as stream:
-        data = stream.read(_MAX_INPUT_BYTES + 1) or b""
-    if len(data) > _MAX_INPUT_BYTES:
-        raise ValidationError(f"file {path} is larger than {_MAX_INPUT_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ValidationError(f"file {path} is not UTF-8 at byte {error.start}") from error
 
 
 def _refuse_existing(out: Path | None) -> None:

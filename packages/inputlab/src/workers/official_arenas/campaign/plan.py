@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from agentinputlab.cli._release_text import parse_release
 from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.serialization import content_hash
 
@@ -24,7 +25,6 @@ __all__ = [
 ]
 
 PROTOCOL = "agentinputlab.campaign-plan.v1"
-MAX_TEXT_BYTES = 256 * 1024
 _NAME = r"^[a-z0-9][a-z0-9_.+-]{0,99}$"
 Name = Annotated[str, StringConstraints(pattern=_NAME)]
 
@@ -176,7 +176,7 @@ class CampaignPlan(_Strict):
 def treatment_from_text(text: str) -> Treatment:
     """Read ``release``, ``release:key=value,key=value`` or several of them joined by ``+``.
 
-    Values are JSON where they parse as JSON, the content of a file where they read ``@FILE``, else text.
+    `agentinputlab.cli._release_text.parse_release` says how values are read.
 
     Raises:
         ValidationError: the text does not follow the form.
@@ -197,49 +197,9 @@ def own_text_treatment(name: str, parameters: Mapping[str, str]) -> Treatment:
     return _validated(Treatment, {"name": name, "members": [{"release": "own.text", "parameters": dict(parameters)}]})
 
 
-def read_text(path: Path) -> str:
-    """Read a text file that becomes part of a plan.
-
-    Raises:
-        ValidationError: it cannot be read, is longer than 256 KiB, or is not UTF-8.
-    """
-    from ripieno.errors import IntegrityError
-    from ripieno.files import open_regular
-
-    try:
-        with open_regular(path) as stream:
-            data = stream.read(MAX_TEXT_BYTES + 1)
-    except (OSError, IntegrityError) as error:
-        raise ValidationError(f"file {path} cannot be read") from error
-    if len(data) > MAX_TEXT_BYTES:
-        raise ValidationError(f"file {path} is longer than {MAX_TEXT_BYTES // 1024} KiB")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValidationError(f"file {path} is not UTF-8") from error
-
-
 def _member_from_text(text: str) -> Member:
-    release, _, rest = text.partition(":")
-    parameters: dict[str, Any] = {}
-    for item in filter(None, rest.split(",")):
-        key, separator, value = item.partition("=")
-        if not separator or not key.strip().isidentifier():
-            raise ValidationError(f"treatment {text!r}: parameters must read key=value, got {item!r}")
-        parameters[key.strip()] = _value_from_text(value.strip())
+    release, parameters = parse_release(text)
     return _validated(Member, {"release": release, "parameters": parameters})
-
-
-def _value_from_text(text: str) -> Any:
-    from ripieno.canonical import strict_loads
-    from ripieno.errors import RipienoError
-
-    if text.startswith("@"):
-        return read_text(Path(text[1:]))
-    try:
-        return strict_loads(text)
-    except (RipienoError, ValueError):
-        return text
 
 
 def parse_plan(value: object) -> CampaignPlan:

@@ -121,6 +121,7 @@ def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
 @_JSON
 def methods(as_json: bool) -> None:
     """List the releases that can be a treatment in an arena."""
+    from agentinputlab.contracts.enums import ExecutionKind
     from agentinputlab.registry import AlgorithmRegistry
 
     registry = AlgorithmRegistry.default()
@@ -128,7 +129,9 @@ def methods(as_json: bool) -> None:
     usable = [
         {"release": release.id, "family": families[release.method_id]}
         for release in registry.list_releases()
-        if release.runnable and families[release.method_id] != "acquire"
+        if release.runnable
+        and families[release.method_id] != "acquire"
+        and release.execution_kind is not ExecutionKind.TRAINING_RECIPE
     ]
     if as_json:
         click.echo(json.dumps(usable))

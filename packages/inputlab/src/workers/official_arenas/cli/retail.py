@@ -158,11 +158,12 @@ def _plan(options: dict[str, Any]) -> CampaignPlan:
 
 
 def _treatments(options: dict[str, Any]) -> list[Any]:
+    from agentinputlab.cli._release_text import read_text_file
     from agentinputlab.contracts.errors import ValidationError
-    from workers.official_arenas.campaign.plan import own_text_treatment, read_text
+    from workers.official_arenas.campaign.plan import own_text_treatment
 
     names = ("append_instruction", "replace_instruction", "add_context")
-    own = {name: read_text(options[name]) for name in names if options[name] is not None}
+    own = {name: read_text_file(options[name]) for name in names if options[name] is not None}
     treatments: list[Any] = list(options["treatments"])
     if own:
         treatments.append(own_text_treatment("own-text", own).model_dump(mode="json"))
