@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+
 from agentinputlab.contracts import (
     AlgorithmOutputError,
     BudgetExceededError,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
 from agentinputlab.contracts import (
     AgentInputLabError,
     ExternalDependencyError,
@@ -47,10 +48,17 @@ def wait_until_gone(pid: int) -> bool:
     return not is_alive(pid)
 
 
-ANSWER = 'import json, sys; request = json.loads(sys.stdin.readline()); answer = {"request_id": request["request_id"], "status": "ok", "payload": {}}; '
+ANSWER = """
+import json, sys
+request = json.loads(sys.stdin.readline())
+answer = {"request_id": request["request_id"], "status": "ok", "payload": {}}
+"""
 FAULTS = {
     "hangs": ("import time; time.sleep(600)", "did not answer within"),
-    "hangs after its answer": (ANSWER + "print(json.dumps(answer), flush=True); import time; time.sleep(600)", "did not"),
+    "hangs after its answer": (
+        ANSWER + "print(json.dumps(answer), flush=True); import time; time.sleep(600)",
+        "did not",
+    ),
     "floods standard output": ("while True: print('what-the-user-wrote' * 100)", "more than 4096 bytes to stdout"),
     "floods standard error": (
         "import sys\nwhile True: sys.stderr.write('what-the-user-wrote' * 100)",
@@ -61,13 +69,16 @@ FAULTS = {
     "writes no newline": (ANSWER + "sys.stdout.write(json.dumps(answer))", "exactly one line"),
     "writes nothing": ("pass", "exactly one line"),
     "writes an empty line": ("print()", "exactly one line"),
-    "writes bad UTF-8": ("import sys; sys.stdout.buffer.write(b'{\"a\": \"\\xff\"}\\n')", "not strict JSON"),
+    "writes bad UTF-8": ('import sys; sys.stdout.buffer.write(b\'{"a": "\\xff"}\\n\')', "not strict JSON"),
     "writes text": ("print('what-the-user-wrote')", "not strict JSON"),
     "writes NaN": ("print('{\"a\": NaN}')", "not strict JSON"),
     "writes a key twice": ('print(\'{"status": "ok", "status": "ok"}\')', "not strict JSON"),
     "nests too deep": ("print('[' * 100 + ']' * 100)", "not strict JSON"),
     "writes a list": ("print('[1]')", "must answer with an object"),
-    "writes unknown fields": (ANSWER + "answer['what-the-user-wrote'] = 1; print(json.dumps(answer))", "not the fields"),
+    "writes unknown fields": (
+        ANSWER + "answer['what-the-user-wrote'] = 1; print(json.dumps(answer))",
+        "not the fields",
+    ),
     "writes a wrong status": (ANSWER + "answer['status'] = 'what-the-user-wrote'; print(json.dumps(answer))", "fields"),
     "dies": ("import os; os._exit(3)", "exit code 3"),
     "dies by a signal": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "exit code -11"),
@@ -104,7 +115,9 @@ def test_a_worker_that_reads_nothing_can_answer_a_request_larger_than_a_pipe() -
 
 def test_a_large_request_arrives_whole_while_the_worker_is_already_writing() -> None:
     request = WorkerRequest(release_id="r", request_id="one", payload={"text": "é" * 500_000})
-    source = ANSWER + "answer['payload'] = request['payload']; sys.stderr.write('y' * 500_000); print(json.dumps(answer))"
+    source = (
+        ANSWER + "answer['payload'] = request['payload']; sys.stderr.write('y' * 500_000); print(json.dumps(answer))"
+    )
     assert JsonLineWorkerClient(python(source)).call(request).payload == request.payload
 
 
@@ -117,7 +130,9 @@ def test_a_request_beyond_its_limit_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_an_error_answer_is_an_answer() -> None:
-    source = ANSWER + "del answer['payload']; answer |= {'status': 'error', 'error_code': 'BAD'}; print(json.dumps(answer))"
+    source = (
+        ANSWER + "del answer['payload']; answer |= {'status': 'error', 'error_code': 'BAD'}; print(json.dumps(answer))"
+    )
     response = JsonLineWorkerClient(python(source)).call(REQUEST)
     assert (response.status, response.error_code) == ("error", "BAD")
 

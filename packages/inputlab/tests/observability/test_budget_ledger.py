@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 
 import pytest
-from agentinputlab.contracts import BudgetExceededError, ExecutionBudget, ValidationError
-from agentinputlab.observability import BudgetLedger, ResourceUsage
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from agentinputlab.contracts import BudgetExceededError, ExecutionBudget, ValidationError
+from agentinputlab.observability import BudgetLedger, ResourceUsage
 
 CALL = ResourceUsage(model_calls=1)
 
@@ -123,13 +124,13 @@ def test_an_inner_ledger_counts_on_the_outer_one_and_keeps_its_own_cap() -> None
 
 @pytest.mark.parametrize("bad", [-1, True, 1.0, "1", None])
 def test_usage_refuses_amounts_that_are_none(bad: object) -> None:
-    with pytest.raises(ValidationError, match="ResourceUsage.model_calls"):
+    with pytest.raises(ValidationError, match=r"ResourceUsage\.model_calls"):
         ResourceUsage(model_calls=bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [-0.1, float("nan"), float("inf"), True])
 def test_usage_refuses_money_that_is_none(bad: float) -> None:
-    with pytest.raises(ValidationError, match="ResourceUsage.cost_usd"):
+    with pytest.raises(ValidationError, match=r"ResourceUsage\.cost_usd"):
         ResourceUsage(cost_usd=bad)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from agentinputlab.contracts import ValidationError
 from agentinputlab.observability import (
     UNREPORTED_TOKEN_COUNTER,

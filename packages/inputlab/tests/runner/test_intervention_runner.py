@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
+
 from agentinputlab.backends.llm import CallableBackend, GenerationRequest, GenerationResponse, Usage
 from agentinputlab.contracts import (
     AlgorithmOutputError,
@@ -132,7 +133,7 @@ def test_token_counts_stand_beside_the_identity_of_their_counter() -> None:
     ],
 )
 def test_the_status_says_what_the_intervention_came_to(changes: dict[str, Any], status: str) -> None:
-    assert run(lambda state, context: patch(state, **changes)).status == status
+    assert run(lambda state, _context: patch(state, **changes)).status == status
 
 
 def test_the_baseline_is_a_no_op() -> None:
@@ -142,18 +143,18 @@ def test_the_baseline_is_a_no_op() -> None:
 @pytest.mark.parametrize("output", [None, {"operations": []}, "text"])
 def test_anything_but_a_patch_is_refused(output: Any) -> None:
     with pytest.raises(AlgorithmOutputError, match=r"test\.release must give one InputPatch"):
-        run(lambda state, context: output)
+        run(lambda _state, _context: output)
 
 
 @pytest.mark.parametrize("name", ["method_id", "release_id"])
 def test_a_patch_of_somebody_else_is_refused(name: str) -> None:
     with pytest.raises(AlgorithmOutputError, match=f"{name} .*other"):
-        run(lambda state, context: patch(state, **{name: "other"}))
+        run(lambda state, _context: patch(state, **{name: "other"}))
 
 
 def test_a_patch_for_another_state_is_refused() -> None:
     with pytest.raises(StateConflictError):
-        run(lambda state, context: patch(FrozenAgentState("another")))
+        run(lambda _state, _context: patch(FrozenAgentState("another")))
 
 
 def test_an_error_of_the_intervention_reaches_the_caller_unchanged() -> None:
@@ -258,7 +259,7 @@ def test_a_priced_call_that_cannot_fit_a_cost_cap_of_zero_is_not_made() -> None:
 def test_machine_time_with_a_price_counts_against_the_cost_cap() -> None:
     state = replace(STATE, budget=ExecutionBudget(max_cost_usd=0))
     with pytest.raises(BudgetExceededError, match="cost_usd"):
-        run(lambda state, context: patch(state), state, pricing_catalog=PricingCatalog(compute=ComputePrice(1.0, 0)))
+        run(lambda state, _context: patch(state), state, pricing_catalog=PricingCatalog(compute=ComputePrice(1.0, 0)))
 
 
 def test_counters_charge_only_what_the_ledger_did_not_see_and_once() -> None:
@@ -273,12 +274,12 @@ def test_counters_charge_only_what_the_ledger_did_not_see_and_once() -> None:
 
 def test_counters_beyond_the_budget_end_the_run() -> None:
     with pytest.raises(BudgetExceededError, match="model_calls 3"):
-        run(lambda state, context: patch(state, counters={"model_calls": 3}))
+        run(lambda state, _context: patch(state, counters={"model_calls": 3}))
 
 
 def test_a_fraction_of_a_call_is_refused() -> None:
     with pytest.raises(AlgorithmOutputError, match="model_calls"):
-        run(lambda state, context: patch(state, counters={"model_calls": 0.5}))
+        run(lambda state, _context: patch(state, counters={"model_calls": 0.5}))
 
 
 def test_tools_retriever_searcher_and_embedder_are_counted_before_they_run() -> None:
@@ -340,9 +341,9 @@ def test_a_ledger_of_the_caller_is_used_when_it_fits_the_state() -> None:
     run(lambda state, context: ask(context) and patch(state), backend=model(), budget_ledger=ledger)
     assert ledger.usage.model_calls == 1
     with pytest.raises(ValidationError, match="belongs to run"):
-        run(lambda state, context: patch(state), budget_ledger=ledger)
+        run(lambda state, _context: patch(state), budget_ledger=ledger)
     with pytest.raises(ValidationError, match="another budget"):
-        run(lambda state, context: patch(state), budget_ledger=BudgetLedger(ExecutionBudget()))
+        run(lambda state, _context: patch(state), budget_ledger=BudgetLedger(ExecutionBudget()))
 
 
 # --- runs inside runs ---------------------------------------------------------------------------------------
@@ -398,7 +399,7 @@ def test_a_lost_entity_ends_a_strict_run_and_is_reported_by_a_lenient_one() -> N
     contract = IntentContract(required_entities=("New York",))
     events: list[MonitorEvent] = []
     monitor = RunMonitor(sinks=(events.append,))
-    steps = does(lambda state, context: patch(state, query="trip to new yorker"))
+    steps = does(lambda state, _context: patch(state, query="trip to new yorker"))
     with pytest.raises(IntentViolationError, match="1 required entities missing") as caught:
         InterventionRunner(monitor=monitor).run(steps, STATE, InterventionContext(intent_contract=contract))
     assert "York" not in str(caught.value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+
 from agentinputlab.backends.llm import CallableBackend
 from agentinputlab.contracts import (
     BalanceError,
@@ -24,7 +25,7 @@ STATE = FrozenAgentState("q")
 
 
 def model(revision: str = "1") -> CallableBackend:
-    return CallableBackend(lambda request: "x", model_id="m", revision=revision, callable_id="c")
+    return CallableBackend(lambda _request: "x", model_id="m", revision=revision, callable_id="c")
 
 
 @dataclass(frozen=True)

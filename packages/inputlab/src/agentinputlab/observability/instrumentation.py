@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
@@ -202,7 +203,7 @@ class _MeteredRuntime(_Metered):
         if name not in _RUNTIME_CALLS:
             return super().__getattr__(name)
         call = getattr(self._wrapped, name)  # AttributeError: this runtime is called by another name
-        return lambda request: self._metered(call, request)
+        return partial(self._metered, call)
 
     def _metered(self, call: Callable[[Any], T], request: Any) -> T:
         minimum = _field(request, "minimum_reservation") or ResourceUsage()
