@@ -101,9 +101,8 @@ def build_payload(
 def _execution(
     intervention: Intervention, state: FrozenAgentState, context: InterventionContext, monitor: RunMonitor
 ) -> dict[str, Any]:
-    from agentinputlab.runner import InterventionRunner
-
     from agentinputlab.contracts.serialization import to_jsonable
+    from agentinputlab.runner import InterventionRunner
 
     try:
         record = InterventionRunner(monitor=monitor).run(intervention, state, context)
