@@ -1,0 +1,522 @@
+"""The embedded retail arena as a provider: config, first turns, arms. Runs on any machine without a network."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from agentinputlab.backends.tokens import TOKEN_COUNTER
+from workers.official_arenas._first_capture import capture_batch, create_receipt
+from workers.official_arenas._source_files import package_files, worker_base_files
+from workers.official_arenas.embedded.arena import DATA_FILES, Arena, load_arena, package_arena
+from workers.official_arenas.embedded.chat_models import EndpointModel, ScriptedAgent
+from workers.official_arenas.embedded.config import (
+    BENCHMARK_ID,
+    SEED,
+    build_config,
+    environment_model_policy,
+    expected_locks,
+    validate_config,
+)
+from workers.official_arenas.embedded.customers import (
+    Customer,
+    EnvironmentUsage,
+    ModelCustomer,
+    ScriptedCustomer,
+    user_prompt,
+)
+from workers.official_arenas.embedded.data_model import Database
+from workers.official_arenas.embedded.errors import EpisodeTimeoutError, MalformedGenerationError
+from workers.official_arenas.embedded.guidance import render_system_message
+from workers.official_arenas.embedded.judge import COVERAGE_GUARD, JUDGE_ID, Judge, ModelJudge, PredicateJudge
+from workers.official_arenas.embedded.orchestrator import GREETING, Conversation, Limits, trace_message
+from workers.official_arenas.embedded.scorer import SCORER_ID, Score, score_conversation
+from workers.official_arenas.embedded.task_model import Task
+from workers.official_arenas.embedded.tools import TOOL_NAMES, RetailTools, tool_schemas, tool_schemas_json
+from workers.official_arenas.embedded.user import MAX_TURNS
+from workers.official_arenas.protocol import (
+    OfficialArenaError,
+    ProviderArmResult,
+    content_hash,
+    intervention_usage,
+    materialized_state,
+    merge_usage,
+    require_materialized_budget,
+    shared_budget,
+    visible_shared_budget,
+)
+from workers.official_arenas.providers._tau_budget import AgentAllowance, remaining_budget
+from workers.official_arenas.providers._tau_records import checked_replay
+
+__all__ = ["EmbeddedRetailProvider", "default_config", "factory"]
+
+_EMBEDDED = "workers/official_arenas/embedded"
+_PROVIDERS = "workers/official_arenas/providers"
+_MODULES = (
+    "__init__.py",
+    "agent.py",
+    "arena.py",
+    "arithmetic.py",
+    "chat_models.py",
+    "config.py",
+    "customers.py",
+    "data_model.py",
+    "errors.py",
+    "guidance.py",
+    "judge.py",
+    "orchestrator.py",
+    "scorer.py",
+    "steps.py",
+    "task_model.py",
+    "tools.py",
+    "transcript.py",
+    "understanding.py",
+    "user.py",
+)
+_SCORING_MODULES = ("arithmetic.py", "data_model.py", "judge.py", "scorer.py", "tools.py")
+_ELIGIBLE_FAMILIES = ("reformulate", "decompose", "clarify", "curate")
+_BUDGET_EXHAUSTED = "shared_budget_exhausted_before_agent"
+_MALFORMED = "malformed_generated_trajectory"
+_TIMEOUT = "episode_timeout"
+_SCORE = "embedded_scorer"
+_ZERO = "predeclared_terminal_zero_not_fabricated_official_reward"
+_UNSCORED = frozenset(
+    {
+        "timeout",
+        "max_steps",
+        "too_many_errors",
+        "agent_error",
+        "user_error",
+        "infrastructure_error",
+        "context_window_exceeded",
+        "unexpected_error",
+    }
+)
+
+
+@lru_cache(maxsize=1)
+def _source_revision() -> str:
+    return package_arena().content_sha256[:40]
+
+
+@lru_cache(maxsize=1)
+def _scorer_revision() -> str:
+    files = package_files(*(f"{_EMBEDDED}/{name}" for name in _SCORING_MODULES))
+    hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    return content_hash({"files": hashes, "judge": JUDGE_ID, "judge_coverage_guard": COVERAGE_GUARD})
+
+
+class EmbeddedRetailProvider:
+    """Our own retail arena: 24 tasks, sixteen tools, a scripted customer, judge and scorer."""
+
+    benchmark_id = BENCHMARK_ID
+    scorer_id = SCORER_ID
+    seed = SEED
+
+    @property
+    def source_revision(self) -> str:
+        """First 40 hex digits of the hash of the four data files."""
+        return _source_revision()
+
+    @property
+    def scorer_revision(self) -> str:
+        """Hash of scorer, tools and judge."""
+        return _scorer_revision()
+
+    @property
+    def split_sizes(self) -> Mapping[str, int]:
+        """Number of own tasks per split."""
+        return MappingProxyType({name: len(ids) for name, ids in package_arena().splits.items()})
+
+    def source_files(self) -> Mapping[str, Path]:
+        """Give everything that decides an arm's outcome, data files included."""
+        own = [f"{_EMBEDDED}/{name}" for name in _MODULES]
+        own += [f"{_EMBEDDED}/data/{name}" for name in DATA_FILES]
+        own += [f"{_PROVIDERS}/{name}" for name in ("_tau_budget.py", "_tau_config.py", "_tau_records.py")]
+        own += [f"{_PROVIDERS}/embedded_retail.py", "workers/official_arenas/_first_capture.py"]
+        own += ["agentinputlab/backends/chat.py", "agentinputlab/backends/tokens.py"]
+        return {**worker_base_files(), **package_files(*own)}
+
+    def helper_files(self) -> Mapping[str, Path]:
+        """Give the modules of the arena and its data files."""
+        return package_files(
+            *(f"{_EMBEDDED}/{name}" for name in _MODULES), *(f"{_EMBEDDED}/data/{name}" for name in DATA_FILES)
+        )
+
+    # --- config ---------------------------------------------------------------------------------------------
+
+    def _validate_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        return validate_config(config)
+
+    def campaign_config(
+        self,
+        *,
+        split: str,
+        limit: int | None,
+        agent: Mapping[str, Any] | None = None,
+        budget: Mapping[str, Any] | None = None,
+        user: Mapping[str, Any] | None = None,
+        judge: Mapping[str, Any] | None = None,
+        data_dir: str | None = None,
+    ) -> dict[str, Any]:
+        """Give a complete checked config for one model slot (`config.build_config`)."""
+        return build_config(
+            split=split,
+            limit=limit,
+            agent=agent,
+            budget=budget,
+            source_revision=self.source_revision,
+            scorer=self._scorer(),
+            user=user,
+            judge=judge,
+            data_dir=data_dir,
+        )
+
+    def _scorer(self) -> dict[str, str]:
+        return {"scorer_id": self.scorer_id, "scorer_revision": self.scorer_revision}
+
+    def environment_calls_bound(self, config: Mapping[str, Any]) -> tuple[int, int]:
+        """Give the most model calls of customer and judge per conversation; none when they are scripted."""
+        budget = shared_budget(config)
+        turns = MAX_TURNS if budget is None else budget["max_model_calls"] + 1
+        return (
+            turns if config["user"]["kind"] == "openai" else 0,
+            1 if config["judge"]["kind"] == "openai" else 0,
+        )
+
+    def task_ids(self, config: Mapping[str, Any]) -> list[str]:
+        """Give the ids of the configured split, in official order, as many as the config limits."""
+        checked = validate_config(config)
+        return list(load_arena(checked["data_dir"]).splits[checked["task_split_name"]][: checked["limit"]])
+
+    def doctor(self, config: Mapping[str, Any]) -> tuple[str, ...]:
+        """Give ``()``, or one text ``<Type>: <message>`` of the first thing that is wrong.
+
+        Looked at: the config with its data directory, and that every lock is the one that follows from the config
+        and from what is installed here. Whether a configured model endpoint answers is not looked at.
+        """
+        try:
+            self._checked(config)
+        except OfficialArenaError as error:
+            return (f"{type(error).__name__}: {error}",)
+        return ()
+
+    def _checked(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        checked = validate_config(config)
+        locks = expected_locks(checked, source_revision=self.source_revision, scorer=self._scorer())
+        given = checked["locked_dependency_hashes"]
+        wrong = sorted(name for name, digest in locks.items() if given[name] != digest)
+        if wrong:
+            raise OfficialArenaError(f"Embedded retail locks differ from what is installed here: {', '.join(wrong)}")
+        return checked
+
+    # --- capture --------------------------------------------------------------------------------------------
+
+    def _first_turn(self, config: Mapping[str, Any], task_id: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Play one task to its first customer message: exactly one generation."""
+        checked = validate_config(config)
+        arena = load_arena(checked["data_dir"])
+        if task_id not in arena.tasks:
+            raise OfficialArenaError("Retail task ID is not a safe official identity")
+        customer = _customer(checked, arena.tasks[task_id])
+        text = customer.reply([("assistant", GREETING)], seconds=checked["timeout"])
+        history = [trace_message("assistant", GREETING, 0), trace_message("user", text, 1)]
+        used = customer.usage
+        return _record(checked, arena, task_id, text, history), {
+            "input_tokens": used.input_tokens,
+            "output_tokens": used.output_tokens,
+        }
+
+    def capture_batch(
+        self,
+        config: Mapping[str, Any],
+        *,
+        output_root: Path,
+        durable: bool = True,
+        on_task: Callable[[str, str], None] | None = None,
+    ) -> dict[str, Any]:
+        """Capture every task into the ledger below ``output_root``, each once."""
+        return capture_batch(self, config, output_root=output_root, durable=durable, on_task=on_task)
+
+    def capture(self, config: Mapping[str, Any], *, output_root: Path) -> list[dict[str, Any]]:
+        """Give the record of every task.
+
+        Raises:
+            OfficialArenaError: a task was not captured.
+        """
+        batch = self.capture_batch(config, output_root=output_root)
+        if any(row["status"] != "captured" for row in batch["dispositions"]):
+            raise OfficialArenaError("Retail capture has tasks that were not captured")
+        records: list[dict[str, Any]] = batch["records"]
+        return records
+
+    # --- arms -----------------------------------------------------------------------------------------------
+
+    def run_arm(
+        self,
+        config: Mapping[str, Any],
+        *,
+        replay_record: Mapping[str, Any],
+        arm_payload: Mapping[str, Any],
+        seed: int,
+        role: str,
+        work_dir: Path,
+        durable: bool = True,
+    ) -> ProviderArmResult:
+        """Play one arm from the captured first turn to its end and score it.
+
+        Raises:
+            OfficialArenaError: seed, role, locks or replay are refused before anything is spent; a model endpoint
+                gave no usable answer; or a judge's answer does not cover the assertions.
+        """
+        if type(seed) is not int or seed != SEED or role not in {"baseline", "treatment"}:
+            raise OfficialArenaError("Retail arm must be baseline or treatment at seed 17")
+        checked = self._checked(config)
+        protected = checked_replay(replay_record, checked)
+        state = materialized_state(arm_payload)
+        budget = require_materialized_budget(arm_payload, shared_budget(checked))
+        left = remaining_budget(budget, intervention_usage(arm_payload))
+        arm = _Arm(checked, protected, state, AgentAllowance.of(left), work_dir, durable)
+        arm.start(role)
+        if not arm.allowance.can_start():
+            return arm.zero(_BUDGET_EXHAUSTED)
+        try:
+            return arm.play()
+        except MalformedGenerationError:
+            return arm.zero(_MALFORMED)
+        except EpisodeTimeoutError:
+            return arm.zero(_TIMEOUT)
+        except Exception:
+            arm.write("interrupted-trajectory.json", {"messages": arm.messages})
+            raise
+
+
+class _Arm:
+    """One arm while it is played."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        protected: Mapping[str, Any],
+        state: Mapping[str, Any],
+        allowance: AgentAllowance,
+        work_dir: Path,
+        durable: bool,
+    ) -> None:
+        self._config = config
+        self._state = state
+        self._work_dir = work_dir
+        self._durable = durable
+        self.allowance = allowance
+        self.messages = [dict(row) for row in protected["initial_message_history"]]
+        self._arena = load_arena(config["data_dir"])
+        self._task = self._arena.tasks[protected["task_id"]]
+        self._customer = _customer(config, self._task)
+        self._judge = _judge(config)
+        self._is_priced = config["agent"]["backend"] == "scripted"
+        self._instance = secrets.token_hex(32)
+
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        create_receipt(self._work_dir / name, value, durable=self._durable)
+
+    def start(self, role: str) -> None:
+        """Note the attempt before anything is spent."""
+        self.write(
+            "attempt-start.json",
+            {
+                "task_id": self._task.id,
+                "role": role,
+                "seed": SEED,
+                "attempt": 1,
+                "config_binding": content_hash(dict(self._config)),
+                "runtime_instance_id": self._instance,
+                "retry_permitted": False,
+            },
+        )
+
+    def play(self) -> ProviderArmResult:
+        clarification = self._clarification()
+        calls = self.allowance.left["model_calls"] or 0
+        agent = self._config["agent"]
+        max_tokens = shared_budget(self._config)["max_output_tokens_per_call"]  # type: ignore[index] - checked config
+        if agent["backend"] == "openai":
+            max_tokens = min(max_tokens, agent["args"]["max_tokens"])
+        limits = Limits(
+            max_steps=min(self._config["max_steps"], 2 * (calls + (clarification is not None))),
+            max_errors=self._config["max_errors"],
+            max_tokens=max_tokens,
+            deadline=time.monotonic() + self._config["timeout"],
+        )
+        conversation = Conversation(
+            system=render_system_message(
+                self._state["instruction"], tuple(block["text"] for block in self._state["context"])
+            ),
+            query=self._state["query"] or None,
+            agent=ScriptedAgent() if self._is_priced else EndpointModel(agent["model"], agent["args"]),
+            customer=self._customer,
+            tools=RetailTools(Database(self._arena.data)),
+            allowance=self.allowance,
+            limits=limits,
+            messages=self.messages,
+        )
+        termination = conversation.play(clarification=clarification)
+        score = score_conversation(
+            self._arena.data,
+            self._task,
+            self.messages,
+            termination=termination,
+            judge=self._judge,
+            gold_hash=self._arena.gold_hash(self._task.id),
+            seconds=limits.seconds,
+        )
+        return self._scored(termination, score)
+
+    def _clarification(self) -> str | None:
+        question = self._state["metadata"].get("clarification_request")
+        if question is None:
+            return None
+        if not isinstance(question, str) or not question.strip():
+            raise OfficialArenaError("Retail clarification request must be non-blank text")
+        return question
+
+    def _scored(self, termination: str, score: Score) -> ProviderArmResult:
+        stopped = self.allowance.hard_stops > 0 or termination in _UNSCORED
+        metrics = {
+            "official_reward": score.reward,
+            "terminal_success": 0.0 if stopped else score.reward,
+            "cost": 0.0,
+            "adapter_hard_stops": float(self.allowance.hard_stops),
+        }
+        trace = self._trace(termination, _SCORE, self.allowance.hard_stops)
+        trace["reward_info"] = score.as_dict()
+        self.write("simulation.json", {**trace, "task_id": self._task.id, "metrics": metrics, "usage": self._usage()})
+        return ProviderArmResult(metrics, trace, self._usage(), self._instance)
+
+    def zero(self, reason: str) -> ProviderArmResult:
+        metrics = {"official_reward": 0.0, "terminal_success": 0.0, "cost": 0.0, "adapter_hard_stops": 1.0}
+        trace = self._trace(reason, _ZERO, 1)
+        self.write(
+            "terminal-zero.json",
+            {**trace, "reason": reason, "task_id": self._task.id, "metrics": metrics, "usage": self._usage()},
+        )
+        return ProviderArmResult(metrics, trace, self._usage(), self._instance)
+
+    def _trace(self, termination: str, provenance: str, hard_stops: int) -> dict[str, Any]:
+        usage = EnvironmentUsage()
+        for part in (self._customer.usage, self._judge.usage):
+            usage.model_calls += part.model_calls
+            usage.input_tokens += part.input_tokens
+            usage.output_tokens += part.output_tokens
+        return {
+            "messages": self.messages,
+            "termination": termination,
+            "hard_stops": hard_stops,
+            "discarded_tool_calls": self.allowance.discarded_tool_calls,
+            "score_provenance": provenance,
+            "arena": self._arena.label,
+            "environment_model_policy": environment_model_policy(self._config),
+            "environment_usage": usage.as_dict(),
+            "token_counter": TOKEN_COUNTER if self._is_priced else f"endpoint:{self._config['agent']['model']}",
+            "pricing": "scripted_free" if self._is_priced else "local_unpriced_not_free",
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        calls = self.allowance.used["model_calls"]
+        return merge_usage({**self.allowance.used, "unpriced_model_calls": 0 if self._is_priced else calls})
+
+
+def _customer(config: Mapping[str, Any], task: Task) -> Customer:
+    part = config["user"]
+    if part["kind"] == "openai":
+        model = EndpointModel(part["model"], part["args"])
+        return ModelCustomer(model, user_prompt(task), part["args"]["max_tokens"])
+    if task.embedded is None:
+        raise OfficialArenaError("Retail task has no script; it needs a user of kind openai")
+    return ScriptedCustomer(task.embedded.user)
+
+
+def _judge(config: Mapping[str, Any]) -> Judge:
+    part = config["judge"]
+    if part["kind"] == "openai":
+        model = EndpointModel(part["model"], part["args"], response_format={"type": "json_object"})
+        return ModelJudge(model, part["args"]["max_tokens"], EnvironmentUsage())
+    return PredicateJudge(EnvironmentUsage())
+
+
+def _record(
+    config: Mapping[str, Any], arena: Arena, task_id: str, query: str, history: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Give the five-field record: what interventions may see, and what only a worker may read."""
+    budget = shared_budget(config)
+    return {
+        "checkpoint_id": task_id,
+        "group_key": task_id,
+        "visible_state": {
+            "query": query,
+            "task_id": task_id,
+            "instruction": arena.policy,
+            "context": [
+                _block("official_policy", arena.policy, "public_policy", {}),
+                _block(
+                    "official_tool_catalog", tool_schemas_json(), "tool_schemas", {"tool_defs_hash": _tools_hash()}
+                ),
+            ],
+            "messages": [{"role": "user", "content": query, "name": None}],
+            "tool_names": list(TOOL_NAMES),
+            "metadata": {
+                "benchmark_id": BENCHMARK_ID,
+                "arena": arena.label,
+                "checkpoint_phase": "after_initial_user_message",
+                "clarification_roundtrip_available": True,
+                "state_restore_available": True,
+                "capture_attempt": 1,
+                "capture_seed": SEED,
+                "acquire_structural_na": "no_native_KB_or_approved_public_retriever",
+            },
+            "budget": None if budget is None else visible_shared_budget(budget),
+        },
+        "eligible_families": list(_ELIGIBLE_FAMILIES),
+        "protected": {
+            "task_id": task_id,
+            "initial_message_history": history,
+            "capture_attempt": 1,
+            "capture_seed": SEED,
+            "locked_dependency_hashes": dict(config["locked_dependency_hashes"]),
+        },
+    }
+
+
+def _block(block_id: str, text: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "text": text,
+        "block_id": block_id,
+        "source": f"{BENCHMARK_ID}.{source}",
+        "score": None,
+        "metadata": dict(metadata),
+    }
+
+
+@lru_cache(maxsize=1)
+def _tools_hash() -> str:
+    return content_hash(list(tool_schemas()))
+
+
+def default_config(split: str = "test", limit: int | None = None) -> dict[str, Any]:
+    """Give a valid config with scripted agent, customer and judge and the standard shared budget.
+
+    Args:
+        split: ``train`` (16 tasks) or ``test`` (8 tasks).
+        limit: first so many tasks; None takes the whole split.
+    """
+    return EmbeddedRetailProvider().campaign_config(split=split, limit=limit)
+
+
+def factory() -> EmbeddedRetailProvider:
+    """Give the provider."""
+    return EmbeddedRetailProvider()
