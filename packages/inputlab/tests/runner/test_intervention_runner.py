@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from agentinputlab.backends.embedding import EmbeddingResponse
 from agentinputlab.backends.llm import CallableBackend, GenerationRequest, GenerationResponse, Usage
 from agentinputlab.contracts import (
     AlgorithmOutputError,
@@ -325,6 +326,20 @@ def test_tools_retriever_searcher_and_embedder_are_counted_before_they_run() -> 
     with pytest.raises(BudgetExceededError):
         InterventionRunner().run(does(steps), tight, context)
     assert used == ["retrieve"]
+
+
+def test_what_an_embedder_costs_is_money_and_its_tokens_are_no_context() -> None:
+    class Embedder:
+        def embed(self, _request: object) -> EmbeddingResponse:
+            return EmbeddingResponse(((1.0,),), "e", Usage(50, 0, cost_usd=0.25))
+
+    state = replace(STATE, budget=ExecutionBudget(max_context_tokens=0, max_cost_usd=0.4))
+    steps = does(lambda state, context: context.dense_embedder.embed("x") and patch(state))
+    usage = InterventionRunner().run(steps, state, InterventionContext(dense_embedder=Embedder())).usage
+    assert (usage.embedding_calls, usage.cost_usd, usage.input_tokens) == (1, 0.25, 0)
+    twice = does(lambda state, context: [context.dense_embedder.embed("x") for _ in "ab"] and patch(state))
+    with pytest.raises(BudgetExceededError, match=r"cost_usd 0\.5, allowed 0\.4"):
+        InterventionRunner().run(twice, state, InterventionContext(dense_embedder=Embedder()))
 
 
 def test_a_backend_kept_after_the_run_cannot_be_called() -> None:

@@ -160,7 +160,12 @@ class _MeteredEmbedder(_Metered):
 
     def embed(self, *args: Any, **kwargs: Any) -> Any:
         self._meter.count(ResourceUsage(embedding_calls=1), "dense_embedder")
-        return self._wrapped.embed(*args, **kwargs)
+        response = self._wrapped.embed(*args, **kwargs)
+        # Tokens of an embedder are not read by the model under test; what they cost is money like any other.
+        cost = getattr(_field(response, "usage"), "cost_usd", None)
+        if cost:
+            self._meter.charge(ResourceUsage(cost_usd=cost), source="dense_embedder")
+        return response
 
 
 class _MeteredTool(_Metered):

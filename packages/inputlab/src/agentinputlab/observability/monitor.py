@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -83,6 +84,7 @@ class _Run:
     snapshot: RunSnapshot
     started_seconds: float
     started_cpu_seconds: float
+    event_count: int = 0
 
 
 class RunMonitor:
@@ -105,6 +107,7 @@ class RunMonitor:
         self._keep_runs = whole(keep_runs, "keep_runs", minimum=1)
         self._lock = RLock()
         self._runs: dict[str, _Run] = {}
+        self._ended: deque[str] = deque()
 
     @contextmanager
     def run_scope(self, release_id: str, state_hash: str, tags: Mapping[str, Any] | None = None) -> Generator[str]:
@@ -126,27 +129,27 @@ class RunMonitor:
         with self._lock:
             self._runs[run_id] = _Run(snapshot, time.monotonic(), time.process_time())
         try:
-            self.emit(
+            self._tell(
                 run_id,
                 EventKind.RUN_STARTED,
                 {"release_id": release_id, "state_hash": state_hash, "tags": tags},
             )
             yield run_id
         except BaseException as error:
-            if self.snapshot(run_id).status is RunStatus.RUNNING:
+            if self._is_running(run_id):
                 try:
                     self.record_failure(run_id, error)
                 finally:  # the run has ended even when a sink refuses to hear of it
                     self.finish_run(run_id, _status_of(error))
             raise
-        if self.snapshot(run_id).status is RunStatus.RUNNING:
+        if self._is_running(run_id):
             self.finish_run(run_id, RunStatus.SUCCEEDED)
 
     @contextmanager
     def stage(self, run_id: str, name: str) -> Generator[None]:
         """Tell when a part of a run begins and ends."""
         text(name, "name")
-        self.emit(run_id, EventKind.STAGE_STARTED, {"stage": name})
+        self._tell(run_id, EventKind.STAGE_STARTED, {"stage": name})
         started = time.monotonic()
         succeeded = False
         try:
@@ -154,7 +157,7 @@ class RunMonitor:
             succeeded = True
         finally:
             duration_ms = 1e3 * (time.monotonic() - started)
-            self.emit(
+            self._tell(
                 run_id,
                 EventKind.STAGE_FINISHED,
                 {"stage": name, "duration_ms": duration_ms, "succeeded": succeeded},
@@ -172,10 +175,7 @@ class RunMonitor:
         except (TypeError, ValueError) as error:
             raise ValidationError(f"event {str(kind)!r:.80}: {error}") from error
         with self._lock:  # held while the sinks listen, so that they hear events in order
-            run = self._run(run_id)
-            sequence = run.snapshot.event_count + 1
-            run.snapshot = replace(run.snapshot, event_count=sequence)
-            event = MonitorEvent(run_id, sequence, kind, _now(), clean)
+            event = MonitorEvent(run_id, self._next_sequence(run_id), kind, _now(), clean)
             for sink in self._sinks:
                 sink(event)
             return event
@@ -201,7 +201,7 @@ class RunMonitor:
                 )
             run.snapshot = replace(run.snapshot, usage=run.snapshot.usage + usage, token_counters=counters)
             used = {name: amount for name, amount in usage.as_dict().items() if amount}
-            self.emit(
+            self._tell(
                 run_id,
                 EventKind.USAGE_RECORDED,
                 {"source": source, "usage": used, "token_counter": token_counter},
@@ -217,15 +217,15 @@ class RunMonitor:
             run = self._running(run_id)
             run.snapshot = replace(run.snapshot, failures=(*run.snapshot.failures, freeze_mapping(failure)))
             if isinstance(error, BudgetExceededError):
-                self.emit(run_id, EventKind.BUDGET_EXCEEDED, failure)
-            self.emit(run_id, EventKind.FAILURE_RECORDED, failure)
+                self._tell(run_id, EventKind.BUDGET_EXCEEDED, failure)
+            self._tell(run_id, EventKind.FAILURE_RECORDED, failure)
 
     def record_resource_receipt(self, run_id: str, receipt: ResourceReceipt) -> None:
         """Record what a program outside took; its usage counts through `record_usage`."""
         with self._lock:
             run = self._running(run_id)
             run.snapshot = replace(run.snapshot, receipts=(*run.snapshot.receipts, receipt))
-            self.emit(run_id, EventKind.RESOURCE_RECEIPT_RECORDED, receipt.as_dict())
+            self._tell(run_id, EventKind.RESOURCE_RECEIPT_RECORDED, receipt.as_dict())
 
     def cpu_seconds(self, run_id: str) -> float:
         """Give the processor time of this process since the run began; runs side by side share it."""
@@ -250,13 +250,15 @@ class RunMonitor:
             run.snapshot = replace(
                 self.snapshot(run_id), status=status, usage=usage
             )  # ended before the sinks hear of it, whatever they do
-            self.emit(
+            self._tell(
                 run_id,
                 EventKind.RUN_FINISHED,
                 {"status": status, "duration_ms": run.snapshot.duration_ms, "usage": usage.as_dict()},
             )
-            self._forget_oldest()
-            return run.snapshot
+            self._ended.append(run_id)
+            if len(self._ended) > self._keep_runs:
+                del self._runs[self._ended.popleft()]
+            return replace(run.snapshot, event_count=run.event_count)
 
     def snapshot(self, run_id: str) -> RunSnapshot:
         """Give a run as it is now.
@@ -267,13 +269,35 @@ class RunMonitor:
         with self._lock:
             run = self._run(run_id)
             if run.snapshot.status is not RunStatus.RUNNING:
-                return run.snapshot
-            return replace(run.snapshot, duration_ms=1e3 * (time.monotonic() - run.started_seconds))
+                return replace(run.snapshot, event_count=run.event_count)
+            return replace(
+                run.snapshot,
+                duration_ms=1e3 * (time.monotonic() - run.started_seconds),
+                event_count=run.event_count,
+            )
 
     def list_snapshots(self) -> tuple[RunSnapshot, ...]:
         """Give all runs that are remembered, in the order in which they began."""
         with self._lock:
             return tuple(self.snapshot(run_id) for run_id in self._runs)
+
+    def _tell(self, run_id: str, kind: EventKind, payload: Mapping[str, Any]) -> None:
+        """Emit an event of our own; without sinks it is only counted."""
+        if self._sinks:
+            self.emit(run_id, kind, payload)
+            return
+        with self._lock:
+            self._next_sequence(run_id)
+
+    def _is_running(self, run_id: str) -> bool:
+        with self._lock:
+            run = self._runs.get(run_id)
+            return run is not None and run.snapshot.status is RunStatus.RUNNING
+
+    def _next_sequence(self, run_id: str) -> int:
+        run = self._run(run_id)
+        run.event_count += 1
+        return run.event_count
 
     def _run(self, run_id: str) -> _Run:
         if run_id not in self._runs:
@@ -285,11 +309,6 @@ class RunMonitor:
         if run.snapshot.status is not RunStatus.RUNNING:
             raise ValidationError(f"run {run_id} has ended ({run.snapshot.status})")
         return run
-
-    def _forget_oldest(self) -> None:
-        ended = [run_id for run_id, run in self._runs.items() if run.snapshot.status is not RunStatus.RUNNING]
-        for run_id in ended[: max(0, len(ended) - self._keep_runs)]:
-            del self._runs[run_id]
 
 
 def _now() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 from agentinputlab.contracts.serialization import to_jsonable
@@ -50,6 +51,7 @@ def _redact(value: Any) -> Any:
     return value
 
 
+@lru_cache(maxsize=1024)  # the same few names come with every event
 def _is_secret_key(key: str) -> bool:
     words = tuple(word.lower() for word in _WORD.findall(key))
     return any(word in _SECRET_WORDS for word in words) or any(

@@ -52,6 +52,8 @@ class Session:
             AlgorithmOutputError: a counter is not the number that its name says.
             BudgetExceededError: more than is allowed; it is recorded.
         """
+        if not counters:
+            return
         seen = self.meter.ledger.usage
         unseen: dict[str, Any] = {}
         for field in fields(ResourceUsage):

@@ -61,7 +61,7 @@ class InterventionRunner:
         snapshot = monitor.snapshot(run_id)
         return RunRecord(
             release_id=patch.release_id,
-            input_state_hash=state.state_hash,
+            input_state_hash=patch.source_state_hash,  # `apply` has compared it with the state's own
             output_state_hash=output.state_hash,
             patch=patch,
             status=InterventionStatus.declared(patch.metadata) or _status(patch),
