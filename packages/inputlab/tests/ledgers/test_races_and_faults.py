@@ -223,6 +223,29 @@ def test_a_write_that_is_cut_off_leaves_no_receipt(lab: Lab, limit: int) -> None
     assert document["all_tasks_terminal"] is (limit in {0, 100})
 
 
+@pytest.mark.parametrize("spare", range(6))
+def test_a_process_without_free_descriptors_is_a_typed_refusal(paired: Lab, spare: int) -> None:
+    envelope = paired.envelope()
+    environment = paired.execution_scope(envelope)
+
+    def work() -> None:
+        highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + spare, highest + spare))
+        try:
+            retail_driver.run(envelope, environment=environment, durable=False)
+        except OfficialArenaError:
+            os._exit(7)
+
+    assert os.waitstatus_to_exitcode(in_child(work)) in {0, 7}
+    if any(paired.ledger.iterdir()):
+        assert verify(paired.ledger).ok
+    try:
+        retail_driver.run(envelope, environment=environment, durable=False)
+    except RetailAttemptUnavailable:
+        assert verify(paired.ledger).ok
+    assert max(paired.calls().values(), default=0) <= 1
+
+
 def test_a_refused_start_gives_the_slot_back(paired: Lab) -> None:
     envelope = paired.envelope()
     environment = paired.execution_scope(envelope)

@@ -129,9 +129,17 @@ class Directory:
         return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
     def sync(self) -> None:
-        """Make the entries durable, when asked for."""
-        if self.durable:
+        """Make the entries durable, when asked for.
+
+        Raises:
+            EvidenceStorageError: the disk refused.
+        """
+        if not self.durable:
+            return
+        try:
             os.fsync(self.descriptor)
+        except OSError as error:
+            raise _refused(self.path.name, error) from error
 
     def has(self, name: str) -> bool:
         """Tell whether something, a dangling link too, has a name."""
@@ -164,7 +172,10 @@ class Directory:
         except OSError as error:
             raise _refused(name, error) from error
         self.sync()
-        return self.open_directory(name)
+        try:
+            return self.open_directory(name)
+        except OSError as error:
+            raise _refused(name, error) from error
 
     def open_directory(self, name: str) -> Directory:
         """Open a directory below this one, links refused.
@@ -180,7 +191,8 @@ class Directory:
 
         Raises:
             FileExistsError: something (a dangling link too) has that name.
-            EvidenceStorageError: the file system refused; nothing has that name.
+            EvidenceStorageError: the file system refused. Nothing has that name, unless the whole file was there
+                and only making its name durable failed.
         """
         partial = partial_name(name)
         try:
@@ -195,10 +207,7 @@ class Directory:
             self._remove(partial)
             raise _refused(name, error) from error
         self._remove(partial)
-        try:
-            self.sync()
-        except OSError as error:
-            raise _refused(name, error) from error
+        self.sync()
 
     def publish_directory(self, partial: str, name: str) -> None:
         """Give a finished directory its final name, at once.

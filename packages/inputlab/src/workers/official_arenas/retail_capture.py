@@ -469,7 +469,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             with quiet_console():
                 answer = _summary(run(options.scope, options.scope_sha256))
-    except Exception as error:  # noqa: BLE001 - the door of the process: no text of an error may reach the console
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the door of the process: no text of an error may reach the console
         return _refuse(error, options)
     sys.stdout.write(json.dumps(answer, sort_keys=True, ensure_ascii=False) + "\n")
     return 0
@@ -486,7 +486,7 @@ def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _refuse(error: Exception, options: Any) -> int:
+def _refuse(error: BaseException, options: Any) -> int:
     answer: dict[str, Any] = {"error": type(error).__name__, "message": REJECTED}
     if options.explain:
         folders = [

@@ -430,7 +430,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _answer(_build(options))
         with quiet_console():
             response = run(parse_json(sys.stdin.buffer.read(MAX_EVIDENCE_BYTES + 1)))
-    except Exception as error:  # noqa: BLE001 - the door of the process: no text of an error may reach the console
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the door of the process: no text of an error may reach the console
         return _refuse(error, explain=options is not None and options.explain)
     return _answer(response)
 
@@ -440,7 +440,7 @@ def _answer(value: Mapping[str, Any]) -> int:
     return 0
 
 
-def _refuse(error: Exception, *, explain: bool) -> int:
+def _refuse(error: BaseException, *, explain: bool) -> int:
     answer: dict[str, Any] = {"error": type(error).__name__, "message": REJECTED}
     if explain:
         note = note_rejection(_private_folders(os.environ), error, command="retail_driver")
