@@ -1,3 +1,4 @@
+# ruff: noqa: D102, D103 - tables of texts, read as prose
 """Write the four data files of the embedded retail arena: ``python scripts/make_retail_arena.py [DIRECTORY]``.
 
 Prices, ids, stock and the orders that no task is about come from named random streams; names, tasks and policy are
@@ -85,7 +86,9 @@ def build_products(ids: Ids) -> dict[str, Any]:
         product_id = ids.draw(10)
         variants: dict[str, Any] = {}
         for values in itertools.product(*options.values()):
-            price = round(base * float(rng.uniform(0.85, 1.35)), 2)
+            # Later options are the larger or finer ones and cost more.
+            level = sum(choices.index(value) for choices, value in zip(options.values(), values, strict=True))
+            price = round(base * (1 + 0.07 * level) * float(rng.uniform(0.97, 1.03)), 2)
             drawn = float(rng.uniform())
             available = (name, values) not in UNAVAILABLE and (drawn >= SOLD_OUT_SHARE or (name, values) in needed)
             item_id = ids.draw(10)
@@ -199,7 +202,14 @@ def filler_orders(shop: Shop, count: int) -> None:
     from retail_arena_tasks import ItemPlan
 
     rng = stream("filler")
-    statuses = ("processed", "cancelled", "return requested", "exchange requested", "pending (item modified)", "delivered")
+    statuses = (
+        "processed",
+        "cancelled",
+        "return requested",
+        "exchange requested",
+        "pending (item modified)",
+        "delivered",
+    )
     owners = [task for task in TASKS if len(task.orders) < 3]
     for number in range(count):
         task = owners[number % len(owners)]

@@ -1,3 +1,4 @@
+# ruff: noqa: D101, D102, D103, E501, ISC004 - tables of texts, read as prose
 """The 24 tasks and the policy of the embedded retail arena, as plans that `make_retail_arena` fills with ids."""
 
 from __future__ import annotations
@@ -289,7 +290,8 @@ TASKS: list[TaskPlan] = [
         id="2",
         purpose="Change the default address of the account.",
         orders=(order("delivered", (KETTLE, ("1.2 litre", "glass"))),),
-        opening="Hello, please change the default address of my account to " + written(NEW_HOME)
+        opening="Hello, please change the default address of my account to "
+        + written(NEW_HOME)
         + ". My email is {email}.",
         reason_for_call="You have moved and want the default address of your account changed.",
         gold=lambda f: [f.find(), call("modify_user_address", user_id=f.user["user_id"], **NEW_HOME)],
@@ -304,7 +306,8 @@ TASKS: list[TaskPlan] = [
         id="3",
         purpose="Two changes of one pending order, in two sentences.",
         orders=(order("pending", (CLOCK, ("oak", "25 cm"))),),
-        opening="Hi, my email is {email}. Please ship order {o0} to " + written(NEW_OFFICE)
+        opening="Hi, my email is {email}. Please ship order {o0} to "
+        + written(NEW_OFFICE)
         + ". Also let me pay for order {o0} with my paypal account.",
         reason_for_call="Order {o0} shall go to your office and be paid with PayPal.",
         gold=lambda f: [
@@ -667,7 +670,12 @@ TASKS: list[TaskPlan] = [
         opening="Please change the Hiking Backpack in order {o0} to the orange one with 35 L, or if that is not available, "
         "the slate one with 35 L. My email is {email}.",
         reason_for_call="The backpack of order {o0} shall become orange with 35 L; if it is sold out, slate with 35 L.",
-        gold=lambda f: [f.find(), f.look(), f.product(BACKPACK), f.change(0, (0, f.variant(BACKPACK, "slate", "35 L")))],
+        gold=lambda f: [
+            f.find(),
+            f.look(),
+            f.product(BACKPACK),
+            f.change(0, (0, f.variant(BACKPACK, "slate", "35 L"))),
+        ],
         approvals=((("backpack", "orange"), ("slate",)), (("backpack", "slate"), ("orange",))),
         correction="I would like the orange one with 35 L, or if that is not available, the slate one with 35 L.",
         answers={
@@ -682,7 +690,12 @@ TASKS: list[TaskPlan] = [
         id="21",
         purpose="Return two items of one order, told in two sentences; one return per order.",
         orders=(
-            order("delivered", (SPEAKER, ("30 hour", "coral")), (KETTLE, ("0.8 litre", "steel")), (LAMP, ("white", "cool"))),
+            order(
+                "delivered",
+                (SPEAKER, ("30 hour", "coral")),
+                (KETTLE, ("0.8 litre", "steel")),
+                (LAMP, ("white", "cool")),
+            ),
         ),
         opening="Please return the Bluetooth Speaker from order {o0}. I would also like to send back the Electric Kettle "
         "in that order. My email is {email}.",
@@ -701,7 +714,9 @@ TASKS: list[TaskPlan] = [
         id="22",
         purpose="Two wishes in one sentence: a new shipping address and a cancellation.",
         orders=(order("pending", (NOTEBOOK, ("blank", "soft"))), order("pending", (FAN, ("55 W", "charcoal")))),
-        opening="Please ship order {o0} to " + written(NEW_OFFICE) + " and cancel order {o1}, which I no longer need. My "
+        opening="Please ship order {o0} to "
+        + written(NEW_OFFICE)
+        + " and cancel order {o1}, which I no longer need. My "
         "email is {email}.",
         reason_for_call="Order {o0} shall go to your office; order {o1} is no longer needed.",
         gold=lambda f: [

@@ -87,15 +87,15 @@ class _Parser:
     def _signed(self, depth: int) -> float:
         if depth > MAX_DEPTH:
             raise ValueError("Invalid expression")
-        token = self._take()
-        if token in {"+", "-"}:
+        mark = self._take()
+        if mark in {"+", "-"}:
             value = self._signed(depth + 1)
-            return value if token == "+" else -value
-        if token == "(":
+            return value if mark == "+" else -value
+        if mark == "(":
             value = self._sum(depth + 1)
             if self._take() != ")":
                 raise ValueError("Invalid expression")
             return value
-        if not token or token in {")", "*", "/"}:
+        if not mark or mark in {")", "*", "/"}:
             raise ValueError("Invalid expression")
-        return float(token)
+        return float(mark)

@@ -1,4 +1,4 @@
-"""Who generates: the scripted agent in this process, or a model behind an OpenAI-compatible endpoint on this machine."""
+"""Who generates: the scripted agent in this process, or a model behind the chat API on this machine."""
 
 from __future__ import annotations
 

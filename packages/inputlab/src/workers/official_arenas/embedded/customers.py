@@ -28,10 +28,10 @@ USER_SIGNATURE = "# User Simulation Guidelines"
 """How the system message of every simulated customer begins."""
 
 _GUIDELINES = f"""{USER_SIGNATURE}
-You play a customer who writes to the service of a shop. Write one short message at a time, in your own words. Follow the
-scenario below. Do not invent anything that it does not say, and do not tell everything at once: wait until you are asked.
-When your wish is settled or refused, write {user.STOP}. When you are handed over to a human, write {user.TRANSFER}. When the
-scenario does not say how to go on, write {user.OUT_OF_SCOPE}."""
+You play a customer who writes to the service of a shop. Write one short message at a time, in your own words.
+Follow the scenario below. Do not invent anything that it does not say, and do not tell everything at once: wait until
+you are asked. When your wish is settled or refused, write {user.STOP}. When you are handed over to a human, write
+{user.TRANSFER}. When the scenario does not say how to go on, write {user.OUT_OF_SCOPE}."""
 _SCRIPT = re.compile(r"<script>\n(.*)\n</script>", re.DOTALL)
 
 

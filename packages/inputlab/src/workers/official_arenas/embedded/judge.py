@@ -36,9 +36,9 @@ JUDGE_SIGNATURE = "# Expected Outcomes"
 
 _MAX_ANSWER_BYTES = 2**20
 _TASK = f"""{JUDGE_SIGNATURE}
-Decide for each expected outcome below whether it holds in the conversation that you are given. Reply with one JSON object
-{{"results": [{{"expectedOutcome": "<the outcome, word for word>", "reasoning": "<one sentence>", "metExpectation": true}}]}}
-that has exactly one entry for each outcome."""
+Decide for each expected outcome below whether it holds in the conversation that you are given. Reply with one JSON
+object that has exactly one entry for each outcome, in this form:
+{{"results": [{{"expectedOutcome": "<word for word>", "reasoning": "<one sentence>", "metExpectation": true}}]}}"""
 _PREDICATES = re.compile(r"<predicates>\n(.*)\n</predicates>", re.DOTALL)
 
 

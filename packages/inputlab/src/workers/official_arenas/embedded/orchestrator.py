@@ -140,9 +140,7 @@ class Conversation:
         if limit is None:
             self._say("assistant", STOP_MESSAGE)
             return False
-        generation = self.agent.generate(
-            self._chat, offer_tools=True, max_tokens=limit, seconds=self.limits.seconds
-        )
+        generation = self.agent.generate(self._chat, offer_tools=True, max_tokens=limit, seconds=self.limits.seconds)
         self.allowance.learn_counter(counted, generation.input_tokens)
         self.allowance.charge(input_tokens=generation.input_tokens, output_tokens=generation.output_tokens)
         usage = {"input_tokens": generation.input_tokens, "output_tokens": generation.output_tokens}
@@ -162,9 +160,7 @@ class Conversation:
             result = self.tools.call(call["name"], call["arguments"])
             self._errors += result.error
             self.messages.append(
-                trace_message(
-                    "tool", result.content, len(self.messages), tool_call_id=call["id"], error=result.error
-                )
+                trace_message("tool", result.content, len(self.messages), tool_call_id=call["id"], error=result.error)
             )
             self._chat.append({"role": "tool", "content": result.content, "tool_call_id": call["id"]})
         self._steps += 1  # the tools answer together

@@ -97,7 +97,7 @@ class Desk:
         return Lookup((("get_user_details", {"user_id": self.user_id}),))
 
 
-def next_step(wishes: Sequence[Wish], desk: Desk) -> Step:
+def next_step(wishes: Sequence[Wish], desk: Desk) -> Step:  # noqa: PLR0911 - guard clauses
     """Give the next step for one wish, or for several of one kind about one order that are carried out together."""
     wish = wishes[0]
     if wish.kind == "user_address":
@@ -169,7 +169,8 @@ def _named_items(wish: Wish, desk: Desk, order: Row) -> list[Row] | Ask:
         best = max(scores)
         if desk.guidance.asks_which and scores.count(best) > 1:
             return Ask(
-                f"There is more than one {name} in order {order['order_id']}. Which one do you mean? Please describe it."
+                f"There is more than one {name} in order {order['order_id']}. Which one do you mean? Please "
+                "describe it."
             )
         chosen.append(candidates[scores.index(best)])
     return chosen
@@ -204,7 +205,7 @@ def _original_method(order: Row) -> str:
 def _status_denied(desk: Desk, order: Row, allowed: str, what: str) -> Deny | None:
     if not desk.guidance.knows_status or order["status"] == allowed:
         return None
-    if allowed == "pending" and what != "cancelled" and what != "changed" and order["status"].startswith("pending"):
+    if allowed == "pending" and what not in {"cancelled", "changed"} and order["status"].startswith("pending"):
         return None
     return Deny(f"Order {order['order_id']} cannot be {what}, because it is {order['status']}.")
 
@@ -221,8 +222,8 @@ def _cancel(wishes: Sequence[Wish], desk: Desk, order: Row) -> Step:
     if reason in {None, "other"}:
         if desk.guidance.knows_cancel_reason:
             return Deny(
-                f"I cannot cancel order {order_id} for this reason. An order can only be cancelled when it is no longer "
-                "needed or was ordered by mistake."
+                f"I cannot cancel order {order_id} for this reason. An order can only be cancelled when it is no "
+                "longer needed or was ordered by mistake."
             )
         reason = "no longer needed"
     arguments = {"order_id": order_id, "reason": reason}
@@ -269,7 +270,7 @@ def _change(wishes: Sequence[Wish], desk: Desk, order: Row) -> Step:
         return Ask(f"Which item of order {order['order_id']} would you like to change?")
     product_ids = list(dict.fromkeys(item["product_id"] for item, _ in pairs))
     sources = find_payment_sources("\n".join(desk.seen.said))
-    missing = [
+    missing: list[tuple[str, Mapping[str, Any]]] = [
         ("get_product_details", {"product_id": key})
         for key in product_ids
         if desk.seen.result("get_product_details", {"product_id": key}) is None

@@ -40,11 +40,11 @@ _SAME_ORDER = re.compile(r"\b(?:that|the same|this) order\b", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _NAME = re.compile(r"\b(?:name is|name's|I am|I'm|this is)\s+([A-Z][\w'-]+)\s+([A-Z][\w'-]+)", re.IGNORECASE)
 _ZIP = re.compile(r"(?<![\d#W])\d{5}(?!\d)")
-_ADDRESS = re.compile(r"(\d+ [^,.;]+), ([^,;]+), ([^,;]+), ([A-Z]{2}), ([A-Za-z ]+), (\d{5})\b")
+_ADDRESS = re.compile(r"(?<![\w#])(\d+ [^,.;#]+), ([^,;]+), ([^,;]+), ([A-Z]{2}), ([A-Za-z ]+), (\d{5})\b")
 _SOURCES = re.compile(r"\b(gift card|credit card|paypal)\b", re.IGNORECASE)
 _FALLBACK = re.compile(
-    r",?\s*(?:\bor\b|\botherwise\b)?,?\s*\bif (?:that|this|it)(?: one)? is (?:not available|unavailable|sold out|out of "
-    r"stock),?\s*",
+    r",?\s*(?:\bor\b|\botherwise\b)?,?\s*\bif (?:that|this|it)(?: one)? is (?:not available|unavailable|sold out|out "
+    r"of stock),?\s*",
     re.IGNORECASE,
 )
 _NO_LONGER = re.compile(r"\bno longer (?:need|want)|\bnot need(?:ed)? any ?more", re.IGNORECASE)

@@ -33,39 +33,69 @@ _TRANSFERRED = _words(
     r"\btransferr?ed\b", r"\btransferring you\b", r"\bhold on\b.*\bhuman\b", r"\bhuman\b.*\b(?:take over|assist you)\b"
 )
 _PROPOSES = _words(
-    r"\bconfirm\b", r"\bproceed\b", r"\bgo ahead\b", r"\byes\s*/\s*no\b", r"\byes or no\b", r"\b(?:shall|should|may) I\b",
-    r"\b(?:would|do) you (?:like|want) me to\b", r"\b(?:is|are) (?:this|that|these|those)(?: details?)? (?:right|correct|ok)",
-)  # fmt: skip
+    r"\bconfirm\b",
+    r"\bproceed\b",
+    r"\bgo ahead\b",
+    r"\byes\s*/\s*no\b",
+    r"\byes or no\b",
+    r"\b(?:shall|should|may) I\b",
+    r"\b(?:would|do) you (?:like|want) me to\b",
+    r"\b(?:is|are) (?:this|that|these|those)(?: details?)? (?:right|correct|ok)",
+)
 _REFUSES = _words(
     r"\b(?:cannot|can't|can not|unable to|not able to|not possible|not allowed|not permitted|do not have permission)\b",
     r"\bagainst (?:our|the) policy\b",
 )
 _CLOSES = _words(
-    r"\banything else\b", r"\bgood ?bye\b", r"\bhave a (?:nice|great|good|wonderful)\b",
-    r"\b(?:has|have) been (?:successfully )?(?:cancell?ed|returned|exchanged|changed|modified|updated|processed|completed)\b",
+    r"\banything else\b",
+    r"\bgood ?bye\b",
+    r"\bhave a (?:nice|great|good|wonderful)\b",
+    r"\b(?:has|have) been (?:successfully )?(?:cancell?ed|returned|exchanged|changed|modified|updated)\b",
+    r"\b(?:has|have) been (?:successfully )?(?:processed|completed)\b",
     r"\b(?:all set|all done|successfully|completed)\b",
-)  # fmt: skip
+)
 _ASKS = _words(
-    r"\?", r"\bplease\b", r"\bcould you\b", r"\bcan you\b", r"\bI need\b", r"\bI(?:'ll| will) need\b", r"\bprovide\b",
-    r"\btell me\b", r"\blet me know\b", r"\bwhat is\b",
-)  # fmt: skip
+    r"\?",
+    r"\bplease\b",
+    r"\bcould you\b",
+    r"\bcan you\b",
+    r"\bI need\b",
+    r"\bI(?:'ll| will) need\b",
+    r"\bprovide\b",
+    r"\btell me\b",
+    r"\blet me know\b",
+    r"\bwhat is\b",
+)
 # Order matters: answers are given in this order.
 _SLOTS = {
     "email": _words(r"\be-?mail\b"),
     "name_zip": _words(r"\bzip\b", r"\bpost(?:al)? ?code\b", r"\b(?:full|first|last) name\b", r"\byour name\b"),
-    "order_id": _words(r"\border (?:number|id)\b", r"\bwhich order\b", r"\border #", r"\bnumber of (?:the|your) order\b"),
+    "order_id": _words(
+        r"\border (?:number|id)\b", r"\bwhich order\b", r"\border #", r"\bnumber of (?:the|your) order\b"
+    ),
     "reason": _words(r"\breason\b", r"\bwhy\b"),
-    "address": _words(r"\bnew address\b", r"\bfull address\b", r"\bshipping address\b", r"\bwhich address\b", r"\bstreet\b"),
-    "payment": _words(r"\bpayment method\b", r"\bpay with\b", r"\bcredit card\b", r"\bgift card\b", r"\bpaypal\b", r"\brefund to\b"),
+    "address": _words(
+        r"\bnew address\b", r"\bfull address\b", r"\bshipping address\b", r"\bwhich address\b", r"\bstreet\b"
+    ),
+    "payment": _words(
+        r"\bpayment method\b", r"\bpay with\b", r"\bcredit card\b", r"\bgift card\b", r"\bpaypal\b", r"\brefund to\b"
+    ),
     "option": _words(
-        r"\b(?:which|what) (?:\w+ )?(?:options?|variants?|version|replacement|new item)\b", r"\bnew (?:colou?r|size|variant)\b"
+        r"\b(?:which|what) (?:\w+ )?(?:options?|variants?|version|replacement|new item)\b",
+        r"\bnew (?:colou?r|size|variant)\b",
     ),
     "item": _words(
-        r"\bwhich (?:one|item|product|of (?:the|these|them))\b", r"\bwhich (?:\w+ ){1,3}(?:do|did|would) you\b",
-        r"\bdo you mean\b", r"\bspecif(?:y|ic|ically)\b", r"\bclarif(?:y|ication)\b", r"\bexact(?:ly)?\b", r"\bdescribe\b",
-        r"\bmore details?\b", r"\b(?:colou?r|size|model)\b",
+        r"\bwhich (?:one|item|product|of (?:the|these|them))\b",
+        r"\bwhich (?:\w+ ){1,3}(?:do|did|would) you\b",
+        r"\bdo you mean\b",
+        r"\bspecif(?:y|ic|ically)\b",
+        r"\bclarif(?:y|ication)\b",
+        r"\bexact(?:ly)?\b",
+        r"\bdescribe\b",
+        r"\bmore details?\b",
+        r"\b(?:colou?r|size|model)\b",
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +120,7 @@ def _hear(text: str) -> _Heard:
     )
 
 
-def reply(script: UserScript, turns: Sequence[tuple[str, str]]) -> str:
+def reply(script: UserScript, turns: Sequence[tuple[str, str]]) -> str:  # noqa: PLR0911 - one line per kind of turn
     """Give the customer's next message.
 
     Args:

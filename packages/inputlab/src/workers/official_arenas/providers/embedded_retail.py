@@ -395,24 +395,17 @@ class _Arm:
         }
         trace = self._trace(termination, _SCORE, self.allowance.hard_stops)
         trace["reward_info"] = score.as_dict()
-        self.write("simulation.json", {**trace, "task_id": self._task.id, "metrics": metrics, "usage": self._usage()})
+        self.write("simulation.json", {**trace, **self._evidence(metrics)})
         return ProviderArmResult(metrics, trace, self._usage(), self._instance)
 
     def zero(self, reason: str) -> ProviderArmResult:
         metrics = {"official_reward": 0.0, "terminal_success": 0.0, "cost": 0.0, "adapter_hard_stops": 1.0}
         trace = self._trace(reason, _ZERO, 1)
-        self.write(
-            "terminal-zero.json",
-            {**trace, "reason": reason, "task_id": self._task.id, "metrics": metrics, "usage": self._usage()},
-        )
+        self.write("terminal-zero.json", {**trace, **self._evidence(metrics), "reason": reason})
         return ProviderArmResult(metrics, trace, self._usage(), self._instance)
 
     def _trace(self, termination: str, provenance: str, hard_stops: int) -> dict[str, Any]:
-        usage = EnvironmentUsage()
-        for part in (self._customer.usage, self._judge.usage):
-            usage.model_calls += part.model_calls
-            usage.input_tokens += part.input_tokens
-            usage.output_tokens += part.output_tokens
+        """What was played and how it ended; the same whoever generated the same messages."""
         return {
             "messages": self.messages,
             "termination": termination,
@@ -420,8 +413,21 @@ class _Arm:
             "discarded_tool_calls": self.allowance.discarded_tool_calls,
             "score_provenance": provenance,
             "arena": self._arena.label,
+        }
+
+    def _evidence(self, metrics: Mapping[str, float]) -> dict[str, Any]:
+        """What belongs to an arm beside its trace."""
+        environment = EnvironmentUsage()
+        for part in (self._customer.usage, self._judge.usage):
+            environment.model_calls += part.model_calls
+            environment.input_tokens += part.input_tokens
+            environment.output_tokens += part.output_tokens
+        return {
+            "task_id": self._task.id,
+            "metrics": dict(metrics),
+            "usage": self._usage(),
+            "environment_usage": environment.as_dict(),
             "environment_model_policy": environment_model_policy(self._config),
-            "environment_usage": usage.as_dict(),
             "token_counter": TOKEN_COUNTER if self._is_priced else f"endpoint:{self._config['agent']['model']}",
             "pricing": "scripted_free" if self._is_priced else "local_unpriced_not_free",
         }
@@ -463,9 +469,7 @@ def _record(
             "instruction": arena.policy,
             "context": [
                 _block("official_policy", arena.policy, "public_policy", {}),
-                _block(
-                    "official_tool_catalog", tool_schemas_json(), "tool_schemas", {"tool_defs_hash": _tools_hash()}
-                ),
+                _block("official_tool_catalog", tool_schemas_json(), "tool_schemas", {"tool_defs_hash": _tools_hash()}),
             ],
             "messages": [{"role": "user", "content": query, "name": None}],
             "tool_names": list(TOOL_NAMES),
