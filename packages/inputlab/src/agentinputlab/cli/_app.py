@@ -96,7 +96,8 @@ def _end(ctx: click.Context, error: Exception) -> NoReturn:
     from ripieno.errors import RipienoError
 
     expected = isinstance(error, (AgentInputLabError, RipienoError, OSError, ValueError, ImportError))
-    text = printable(" ".join(str(error).split())) or type(error).__name__
+    said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+    text = printable(" ".join(said.split())) or type(error).__name__
     if not expected:
         # A defect of ours: its text may hold anything, so only its kind is shown.
         text = f"internal error {type(error).__name__} (agentinputlab --debug ... shows where)"

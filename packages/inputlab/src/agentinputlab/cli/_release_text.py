@@ -29,7 +29,7 @@ def parse_release(text: str) -> tuple[str, dict[str, Any]]:
     for item in _NEXT_PARAMETER.split(rest) if rest else ():
         name, separator, value = item.partition("=")
         if not separator or not name.isidentifier():
-            raise ValidationError(f"parameters of {release} must read key=value, got {item!r:.80}")
+            raise ValidationError(f"parameters of {release} must read key=value")  # a value may be a prompt
         if name in parameters:
             raise ValidationError(f"parameter {name} of {release} is given twice")
         parameters[name] = _value(value)

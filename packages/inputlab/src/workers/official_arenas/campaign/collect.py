@@ -77,9 +77,11 @@ def _arm(arms: list[Mapping[str, Any]], role: str) -> Mapping[str, Any]:
 
 def _result(arm: Mapping[str, Any], outcome: Mapping[str, Any]) -> ArmResult:
     metrics: Mapping[str, float] = arm["metrics"]
-    score = metrics[PRIMARY_METRIC if PRIMARY_METRIC in metrics else min(metrics)]
+    name = PRIMARY_METRIC if PRIMARY_METRIC in metrics else min(metrics)
+    score = metrics[name]
     measured: Mapping[str, Any] = outcome.get("trace_measurement") or {}
     return ArmResult(
+        metric=name,
         success=float(score),
         reward=float(metrics.get("official_reward", score)),
         hard_stops=float(metrics.get("adapter_hard_stops", 0.0)),

@@ -20,7 +20,9 @@ FOLDER/campaign.json       sealed: every file with its hash; written last
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,16 +30,19 @@ from typing import Any
 from ripieno.canonical import INDENTED_UNICODE_LINE, content_hash, strict_loads
 from ripieno.chain import ChainWriter, walk_chain
 from ripieno.errors import InputError
-from ripieno.files import create_only, open_regular, require_private_root
+from ripieno.files import create_only, list_tree, open_regular, require_private_root, sync_directory
+from workers.official_arenas._evidence import is_leftover, partial_name
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 
-__all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json"]
+__all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json", "write_new"]
 
 PLAN = "plan.json"
 COMMAND = "command.json"
 EVENTS = "events.jsonl"
 CAMPAIGN = "campaign.json"
 MAX_FILE_BYTES = 64 * 2**20
+_LEDGERS = frozenset({"capture", "pairs"})
+"""Folders whose files other modules write; what an interrupted write leaves there is theirs."""
 
 
 def read_json(path: Path) -> Any:
@@ -51,8 +56,28 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, value: object, *, durable: bool = True) -> None:
-    """Write a JSON file that must not exist yet."""
-    create_only(path, INDENTED_UNICODE_LINE.dumps(value), durable=durable)
+    """Write a JSON file that must not exist yet, see `write_new`."""
+    write_new(path, INDENTED_UNICODE_LINE.dumps(value), durable=durable)
+
+
+def write_new(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write a file that must not exist yet: whole, or not at all.
+
+    A process that dies in the middle leaves a hidden leftover and no half file, so that the campaign can be gone on
+    with; the next start clears it away.
+
+    Raises:
+        FileExistsError: something has that name.
+        OSError: the write failed; nothing has that name.
+    """
+    partial = path.with_name(partial_name(path.name))
+    create_only(partial, data, durable=durable)
+    try:
+        os.link(partial, path)
+    finally:
+        partial.unlink()
+    if durable:
+        sync_directory(path.parent)
 
 
 @dataclass(slots=True)
@@ -85,12 +110,13 @@ class CampaignFolder:
             root.mkdir(mode=0o700)
         require_private_root(root)
         if not (root / PLAN).exists():
-            strangers = sorted(entry.name for entry in root.iterdir() if entry.name != COMMAND)
+            names = sorted(entry.name for entry in root.iterdir())
+            strangers = [name for name in names if name != COMMAND and not is_leftover(name)]
             if strangers:
                 raise InputError(f"{root} holds {strangers[0]!r} but no campaign; name another folder")
-            if not (root / COMMAND).exists():
-                write_json(root / COMMAND, {"argv": list(command)})
-            write_json(root / PLAN, plan.record())
+            for name, value in ((COMMAND, {"argv": list(command)}), (PLAN, plan.record())):
+                with suppress(FileExistsError):  # begun before, or another process is quicker: then what it says holds
+                    write_json(root / name, value)
         found = parse_plan(read_json(root / PLAN))
         if found.plan_hash != plan.plan_hash:
             raise InputError(
@@ -102,6 +128,7 @@ class CampaignFolder:
             return cls(root, plan, events)
         chain = ChainWriter.resume(log, "always") if log.exists() else ChainWriter(log, "always")
         folder = cls(root, plan, events, chain)
+        folder._clear_leftovers()
         if "planned" not in events:
             folder.record("planned", {"plan_hash": plan.plan_hash})
         return folder
@@ -132,6 +159,13 @@ class CampaignFolder:
         if self._chain is not None:
             self._chain.abandon()
             self._chain = None
+
+    def _clear_leftovers(self) -> None:
+        """Remove what an interrupted write left; nobody else writes here while this process has the log open."""
+        for name, _ in list(list_tree(self.root)):
+            path = self.root / name
+            if is_leftover(path.name) and name.split("/")[0] not in _LEDGERS:
+                path.unlink()
 
     def place(self, *parts: str) -> Path:
         """Give a path below the root, its directories made and closed to others."""
@@ -167,6 +201,13 @@ def read_events(log: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _difference(found: CampaignPlan, wanted: CampaignPlan) -> str:
+    """Name the first field that differs; treatments and slots hold texts and keys, so only their names are shown."""
     ours, theirs = wanted.record(), found.record()
     name = next(name for name in ours if ours[name] != theirs.get(name))
-    return f"{name} is {json.dumps(theirs.get(name))[:80]}, here it is {json.dumps(ours[name])[:80]}"
+    if name not in ("treatments", "slots"):
+        return f"{name} is {json.dumps(theirs.get(name))[:80]}, here it is {json.dumps(ours[name])[:80]}"
+    names = [", ".join(str(item["name"]) for item in record[name]) for record in (theirs, ours)]
+    if names[0] == names[1]:
+        changed = next(item["name"] for item, other in zip(ours[name], theirs[name], strict=True) if item != other)
+        return f"{name}: {changed} has other settings"
+    return f"{name} are {names[0][:80]}, here they are {names[1][:80]}"

@@ -290,7 +290,18 @@ def _validated(model: type[Any], fields: Mapping[str, Any]) -> Any:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or model.__name__
         reason = re.sub(r"^Value error, ", "", first["msg"])
-        raise ValidationError(f"{place}: {reason}, got {first['input']!r:.80}") from error
+        raise ValidationError(f"{place}: {reason}{_shown(first)}") from None
+
+
+_NOT_SHOWN = frozenset({"missing", "extra_forbidden", "dict_type", "model_type", "tuple_type"})
+
+
+def _shown(found: Mapping[str, Any]) -> str:
+    """Give the wrong value of a field of ours; anything else may hold a prompt or a key."""
+    value = found["input"]
+    if found["type"] in _NOT_SHOWN or isinstance(value, (Mapping, list)):
+        return ""
+    return f", got {value!r:.80}"
 
 
 def _json(fields: Mapping[str, Any]) -> bytes:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentinputlab.analysis.cost import CallBound, CostBound, bound_cost
 from agentinputlab.contracts.enums import SemanticFamily
 from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
-from ripieno.errors import IntegrityError
+from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
@@ -69,7 +70,9 @@ def preflight(plan: CampaignPlan) -> Preflight:
         blockers += _problems_of(treatment)
     for slot in plan.slots:
         config = slot_config(plan, slot)
-        blockers += [f"slot {slot.name}: {problem}" for problem in provider.doctor(config)]
+        blockers += [
+            f"slot {slot.name}: {problem}" for problem in (*_problems_of_model(slot), *provider.doctor(config))
+        ]
         tasks = tuple(provider.task_ids(config))
         bounds += _bounds(plan, slot, provider.environment_calls_bound(config), len(tasks))
     return Preflight(
@@ -131,6 +134,22 @@ def _problems_of(treatment: Treatment) -> list[str]:
     families = {SemanticFamily(member.family) for member in getattr(intervention, "members", (intervention,))}
     if SemanticFamily.ACQUIRE in families:
         return [f"treatment {treatment.name}: the arena has no approved source to retrieve from, so it cannot acquire"]
+    return []
+
+
+def _problems_of_model(slot: ModelSlot) -> list[str]:
+    """Say what would let every intervention fail that asks a model, after captures were paid for."""
+    model = slot.intervention_model
+    if model.kind == "agent" and (slot.agent.backend != "openai" or "api_base" not in slot.agent.args):
+        return ["intervention_model.kind 'agent' needs agent.backend 'openai' with args.api_base"]
+    if model.kind != "rules":
+        return []
+    from agentinputlab.backends.scripted import load_rules
+
+    try:
+        load_rules(Path(str(model.rules)))
+    except (AgentInputLabError, RipienoError, OSError) as error:
+        return [f"intervention_model.rules: {error}"]
     return []
 
 

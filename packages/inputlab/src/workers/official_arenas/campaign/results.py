@@ -53,6 +53,7 @@ class ArmResult:
     """One arm of a scored pair.
 
     Attributes:
+        metric: name of the score that ``success`` is.
         success: 1.0 when the task was solved within all limits, else 0.0.
         reward: the arena's own score.
         hard_stops: how often a limit cut the agent off.
@@ -61,6 +62,7 @@ class ArmResult:
         termination: how the conversation ended.
     """
 
+    metric: str
     success: float
     reward: float
     hard_stops: float
@@ -103,8 +105,8 @@ class PairResult:
 def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
     """Say what the rows say: per slot and treatment the paired difference, with everything expected as denominator.
 
-    The primary metric is ``terminal_success``, or the first one by name in an arena without it. P-values are exact, and Holm's correction covers every comparison of
-    the campaign.
+    The primary metric is ``terminal_success``, or the first one by name in an arena without it. P-values are exact, and
+    Holm's correction covers every comparison of the campaign.
     """
     comparisons: list[dict[str, Any]] = []
     for slot in plan.slots:
@@ -115,7 +117,7 @@ def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
                 {
                     "slot": slot.name,
                     "treatment": treatment.name,
-                    "metric": PRIMARY_METRIC,
+                    "metric": _metric(pairs),
                     **summary.as_dict(),
                     "statuses": {
                         status.value: sum(row.status is status for row in pairs)
@@ -142,6 +144,11 @@ def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
         "alpha": plan.alpha,
         "comparisons": comparisons,
     }
+
+
+def _metric(pairs: Sequence[PairResult]) -> str:
+    """Name of the score that was compared; every scored pair of an arena has the same."""
+    return next((row.baseline.metric for row in pairs if row.baseline is not None), PRIMARY_METRIC)
 
 
 def _scores(row: PairResult) -> PairedOutcome:

@@ -11,14 +11,21 @@ from typing import Any
 
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import IntegrityError
-from ripieno.files import create_only, inventory
+from ripieno.files import inventory
 from ripieno.parallel import Executor
 from ripieno.receipts import seal
 from workers.official_arenas.campaign.collect import collect_rows
-from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json
+from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json, write_new
 from workers.official_arenas.campaign.page import headline, render_campaign_page
 from workers.official_arenas.campaign.plan import CampaignPlan
-from workers.official_arenas.campaign.preflight import Preflight, preflight, resolve_arena, slot_spends
+from workers.official_arenas.campaign.preflight import (
+    Preflight,
+    pin_rules,
+    preflight,
+    resolve_arena,
+    slot_config,
+    slot_spends,
+)
 from workers.official_arenas.campaign.results import PairResult, analyse
 from workers.official_arenas.campaign.steps import capture_slot, prepare_pairs, run_interventions, run_pairs
 from workers.official_arenas.protocol import OfficialArenaError, content_hash
@@ -80,6 +87,7 @@ def run_campaign(
         InputError: the folder belongs to something else.
         IntegrityError: what was recorded was changed since.
     """
+    plan = pin_rules(plan)
     found = preflight(plan)
     if not found.is_ready:
         raise OfficialArenaError("; ".join(found.blockers))
@@ -142,7 +150,7 @@ def _seal(folder: CampaignFolder) -> None:
     _put(folder.root / "analysis.json", analysis)
     page = folder.root / "index.html"
     if not page.exists():
-        create_only(page, _page(folder.plan, rows, analysis).encode())
+        write_new(page, _page(folder.plan, rows, analysis).encode())
     files = {record.path: record.sha256 for record in inventory(folder.root) if record.path not in (CAMPAIGN, EVENTS)}
     sealed = seal(
         {
@@ -175,7 +183,16 @@ def _page(plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str,
         "scorer": f"{provider.scorer_id} {provider.scorer_revision}",
         "digest to pin": "receipt_sha256 in campaign.json",
     }
-    return render_campaign_page(plan, rows, analysis, evidence=evidence, measured=_who_answered(plan))
+    return render_campaign_page(
+        plan, rows, analysis, evidence=evidence, measured=_who_answered(plan), titles=_titles(plan, provider)
+    )
+
+
+def _titles(plan: CampaignPlan, provider: Any) -> dict[str, str]:
+    """Give what the arena's author calls its tasks, where the arena says so."""
+    if not hasattr(provider, "task_titles"):
+        return {}
+    return dict(provider.task_titles(slot_config(plan, plan.slots[0])))
 
 
 def _who_answered(plan: CampaignPlan) -> str:

@@ -87,7 +87,9 @@ def run_interventions(
     )
     died = [outcome for outcome in outcomes if not outcome.ok]
     if died:
-        raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {died[0].error}")
+        # Only the kind of the error: its text may quote what an intervention was given.
+        kind = died[0].error.partition(":")[0]
+        raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {kind}")
     folder.record("interventions", {"requested": sum(bool(outcome.value) for outcome in outcomes)})
 
 
@@ -278,7 +280,10 @@ def _intervention_backend(slot: ModelSlot) -> Any:
         from agentinputlab.backends.llm import ScriptedBackend
         from agentinputlab.backends.scripted import load_rules
 
-        return ScriptedBackend(load_rules(Path(str(model.rules))))
+        rules = Path(str(model.rules))
+        if _sha256(rules) != model.rules_sha256:
+            raise OfficialArenaError(f"Rules of slot {slot.name} were changed since the plan was made")
+        return ScriptedBackend(load_rules(rules))
     if model.kind == "agent" and slot.agent.backend == "openai":
         from agentinputlab.backends.llm import OpenAICompatibleBackend
 

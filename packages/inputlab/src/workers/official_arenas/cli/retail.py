@@ -98,11 +98,12 @@ def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: boo
         plan = _plan(options)
         found = preflight(plan)
         print_preflight(plan, found, as_json=False, err=True)
-        if not found.is_ready:
-            ctx.exit(EXIT_NOT_READY)
-        if found.spends and not execute:
-            click.echo("Nothing was started. Add --execute to start.", err=True)
-            return
+        if not found.is_ready or (found.spends and not execute):
+            if as_json:
+                print_preflight(plan, found, as_json=True)
+            if found.is_ready:
+                click.echo("Nothing was started. Add --execute to start.", err=True)
+            ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
         result = run_campaign(
             plan,
             out,
