@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agentinputlab.analysis.power import required_pairs
+from agentinputlab.contracts.errors import ValidationError
+from ripieno.canonical import canonical_json
 from ripieno.report import FIGURE_STYLE, PALETTE, Figure, Section, Table, Verdict, figure_to_svg, render_page
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus
 
-__all__ = ["headline", "render_campaign_page", "verdict_sentence"]
+__all__ = ["explanation", "headline", "render_campaign_page", "verdict_sentence"]
 
 _TONE = {"helps": "good", "hurts": "bad"}
 _KINDS = (
@@ -20,6 +25,7 @@ _KINDS = (
     ("no score", "#ffffff", "?"),
 )
 _MAX_DRAWN = 60
+_WORD = re.compile(r"[a-z][a-z0-9_.]{0,31}")
 
 
 def render_campaign_page(
@@ -29,6 +35,7 @@ def render_campaign_page(
     *,
     evidence: Mapping[str, str],
     measured: str,
+    titles: Mapping[str, str] | None = None,
 ) -> str:
     """Give the whole page as HTML.
 
@@ -38,6 +45,7 @@ def render_campaign_page(
         analysis: what `analyse` gave for them.
         evidence: label and digest or file name of what a reader can check.
         measured: one sentence that says who answered (scripted rules, or which models).
+        titles: what a task is about, in the words of the arena's author; no user's words.
     """
     comparisons: list[Mapping[str, Any]] = list(analysis["comparisons"])
     first = comparisons[0]
@@ -48,11 +56,11 @@ def render_campaign_page(
         sections=[
             Section(
                 "What came out",
-                "\n\n".join(verdict_sentence(row) for row in comparisons),
+                "\n\n".join(explanation(row, plan.alpha) for row in comparisons),
                 figures=[_difference_figure(comparisons), _task_figure(plan, rows)],
                 tables=[_comparison_table(comparisons)],
             ),
-            Section("Task by task", _HOW_TO_READ_PAIRS, tables=_pair_tables(plan, rows)),
+            Section("Task by task", _HOW_TO_READ_PAIRS, tables=_pair_tables(plan, rows, titles or {})),
             Section("What it used", _USAGE_TEXT, tables=[_usage_table(comparisons)]),
             *_failure_section(rows),
             Section("How it was measured", _METHOD_TEXT, tables=[_treatment_table(plan)]),
@@ -71,33 +79,68 @@ def render_campaign_page(
 
 
 def headline(analysis: Mapping[str, Any]) -> str:
-    """Give the outcome in a sentence or two, for a terminal."""
-    return " ".join(verdict_sentence(row) for row in analysis["comparisons"])
+    """Give the outcome, one line per comparison, for a terminal."""
+    return "\n".join(verdict_sentence(row) for row in analysis["comparisons"])
 
 
 def verdict_sentence(row: Mapping[str, Any]) -> str:
-    """Say in one or two sentences what one comparison found."""
-    name, expected = f"{row['treatment']} ({row['slot']})", row["expected"]
-    counts = (
-        f"of {expected} tasks it solved {row['wins']} that the original input did not, and lost {row['losses']} "
-        f"that the original input solved; {row['ties']} came out the same"
-    )
-    unresolved = f", {row['unresolved']} have no score" if row["unresolved"] else ""
+    """Say in a few sentences what one comparison found."""
+    name = f"{row['treatment']} ({row['slot']})"
     if row["verdict"] == "nothing scored":
         return f"{name}: no pair could be scored, so nothing can be said."
+    counts = (
+        f"of {row['expected']} tasks it solved {row['wins']} that the original input did not, and lost {row['losses']} "
+        f"that the original input solved; {row['ties']} came out the same"
+    )
     low, high = row["difference_interval"]
     number = (
-        f"Difference in solved tasks {_percent(row['difference'])} (95 % {_percent(low)} to {_percent(high)}), "
-        f"exact p = {_p(row['p_value'])}"
+        f"Difference {_points(row['difference'])} points (95 % {_points(low)} to {_points(high)}), "
+        f"exact p {_p(row['p_value'])}"
     )
-    corrected = f", {_p(row['p_value_holm'])} corrected" if row["p_value_holm"] != row["p_value"] else ""
-    meaning = {
-        "helps": "The changed input helped.",
-        "hurts": "The changed input did harm.",
-        "not shown": "That is not enough to tell a difference.",
-        "depends on unresolved pairs": "But the pairs without a score could turn this round.",
-    }[row["verdict"]]
-    return f"{name}: {counts}{unresolved}. {number}{corrected}. {meaning}"
+    corrected = f", corrected {_p(row['p_value_holm'])}" if row["p_value_holm"] != row["p_value"] else ""
+    return f"{name}: {counts}{_missing(row)}. {number}{corrected}. {_MEANING[row['verdict']]}"
+
+
+_MEANING = {
+    "helps": "The changed input helped.",
+    "hurts": "The changed input did harm.",
+    "not shown": "That is not enough to tell a difference.",
+    "depends on unresolved pairs": "But the pairs without a score could turn this round.",
+}
+
+
+def _missing(row: Mapping[str, Any]) -> str:
+    parts: list[str] = []
+    if row["unresolved"]:
+        parts.append(f"{row['unresolved']} have no score")
+    if row["interventions_failed"]:
+        parts.append(f"on {row['interventions_failed']} the intervention failed and the input stayed as it was")
+    return "".join(f"; {part}" for part in parts)
+
+
+def explanation(row: Mapping[str, Any], alpha: float) -> str:
+    """Say what one comparison means to somebody who has never seen such a page."""
+    name, differing = row["treatment"], row["wins"] + row["losses"]
+    if row["verdict"] == "nothing scored":
+        return f"{name}: no pair could be scored, so nothing can be said."
+    if not differing:
+        return f"{name}: no task came out differently{_missing(row)}. Nothing can be told from tasks on which both sides agree."
+    chance = (
+        f"{name}: {differing} of {row['expected']} tasks came out differently, {row['wins']} in favour of the changed "
+        f"input{_missing(row)}. If the change made no difference, a split at least this uneven would happen by chance "
+        f"in {_share(row['p_value'])} of such experiments; the level set beforehand is {_share(alpha)}"
+    )
+    return f"{chance}. {_MEANING[row['verdict']]}{_tasks_needed(row)}"
+
+
+def _tasks_needed(row: Mapping[str, Any]) -> str:
+    if row["verdict"] != "not shown" or row["wins"] == row["losses"]:
+        return ""
+    try:
+        needed = required_pairs(helps=row["wins"] / row["expected"], hurts=row["losses"] / row["expected"])
+    except ValidationError:
+        return ""
+    return f" If these shares are what they seem, an experiment with {needed} tasks would show the difference four times out of five."
 
 
 def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
@@ -141,35 +184,30 @@ _METHOD_TEXT = (
 
 
 def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [
-        [
-            row["slot"],
-            row["treatment"],
-            row["expected"],
-            row["wins"],
-            row["losses"],
-            row["ties"],
-            row["unresolved"],
-            _percent(row["difference"]),
-            _interval(row["difference_interval"]),
-            _interval(row["difference_bounds"]) if row["unresolved"] else "same",
-            _p(row["p_value"]),
-            _p(row["p_value_holm"]),
-            row["verdict"],
-        ]
-        for row in comparisons
-    ]
-    return Table(
-        [
-            "Slot", "Changed by", "Tasks", "Won", "Lost", "Same", "No score", "Difference", "95 % interval",
-            "If unscored were all lost / won", "Exact p", "Corrected p", "Verdict",
-        ],
-        rows,
-        "Won and lost are seen from the changed input",
-    )  # fmt: skip
+    """One row per comparison; columns that would say the same in every row are left out."""
+    columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
+        "Changed by": lambda row: f"{row['treatment']} ({row['slot']})",
+        "Tasks": lambda row: row["expected"],
+        "Won": lambda row: row["wins"],
+        "Lost": lambda row: row["losses"],
+        "Same": lambda row: row["ties"],
+        "No score": lambda row: row["unresolved"],
+        "Points": lambda row: _points(row["difference"]),
+        "95 %": lambda row: _interval(row["difference_interval"]),
+        "If unscored were lost / won": lambda row: _interval(row["difference_bounds"]),
+        "Exact p": lambda row: _p(row["p_value"]),
+        "Corrected p": lambda row: _p(row["p_value_holm"]),
+        "Verdict": lambda row: row["verdict"],
+    }
+    if not any(row["unresolved"] for row in comparisons):
+        del columns["No score"], columns["If unscored were lost / won"]
+    if len(comparisons) == 1:
+        del columns["Corrected p"]
+    rows = [[value(row) for value in columns.values()] for row in comparisons]
+    return Table(list(columns), rows, "Won and lost are seen from the changed input; points are percentage points")
 
 
-def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult]) -> list[Table]:
+def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult], titles: Mapping[str, str]) -> list[Table]:
     tables: list[Table] = []
     for slot in plan.slots:
         for treatment in plan.treatments:
@@ -179,7 +217,7 @@ def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult]) -> list[Table]:
                     ["Task", "Original", "Changed", "Outcome", "Intervention", "Calls", "Ended by"],
                     [
                         [
-                            row.task_id,
+                            f"{row.task_id} {titles.get(row.task_id, '')}".strip(),
                             _solved(row.baseline.success if row.baseline else None),
                             _solved(row.treated.success if row.treated else None),
                             _kind(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
@@ -202,8 +240,7 @@ def _usage_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
             used = row["usage"][role]
             rows.append(
                 [
-                    row["slot"],
-                    row["treatment"],
+                    f"{row['treatment']} ({row['slot']})",
                     label,
                     used.get("model_calls", 0),
                     used.get("tool_calls", 0),
@@ -214,7 +251,6 @@ def _usage_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
                 ]
             )
     headers = [
-        "Slot",
         "Changed by",
         "Side",
         "Model calls",
@@ -227,24 +263,20 @@ def _usage_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
     return Table(headers, rows, "Usage per side")
 
 
+_INTERVENTION_FAILED = "The intervention failed; the changed side was played with the unchanged input."
+
+
 def _failure_section(rows: Sequence[PairResult]) -> list[Section]:
     failed = [row for row in rows if row.status is not PairStatus.PAIRED or row.intervention_status == "failed"]
     if not failed:
         return []
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for row in failed:
+        what = row.status.meaning if row.status is not PairStatus.PAIRED else _INTERVENTION_FAILED
+        grouped.setdefault((f"{row.treatment} ({row.slot})", what, row.failure or ""), []).append(row.task_id)
     table = Table(
-        ["Slot", "Changed by", "Task", "What happened", "Kind of error"],
-        [
-            [
-                row.slot,
-                row.treatment,
-                row.task_id,
-                row.status.meaning
-                if row.status is not PairStatus.PAIRED
-                else "The intervention failed; the changed side was played with the unchanged input.",
-                row.failure or "",
-            ]
-            for row in failed
-        ],
+        ["Changed by", "What happened", "Kind of error", "Tasks"],
+        [[*group, ", ".join(tasks)] for group, tasks in grouped.items()],
         "Nothing here was tried again",
     )
     return [Section("What failed", "Failures are outcomes. They stay in the denominator.", tables=[table])]
@@ -256,12 +288,22 @@ def _treatment_table(plan: CampaignPlan) -> Table:
             treatment.name,
             number,
             member.release,
-            ", ".join(f"{k}={v}" for k, v in member.parameters.items()) or "defaults",
+            ", ".join(f"{name}={_parameter(value)}" for name, value in member.parameters.items()) or "defaults",
         ]
         for treatment in plan.treatments
         for number, member in enumerate(treatment.members, start=1)
     ]
     return Table(["Changed by", "Step", "Release", "Parameters"], rows, "What the changes are made of")
+
+
+def _parameter(value: object) -> str:
+    """Show a number or a word; of a text, which may be a prompt that is nobody else's business, size and hash."""
+    if isinstance(value, (bool, int, float)) or value is None:
+        return str(value)
+    if isinstance(value, str) and _WORD.fullmatch(value):
+        return value
+    text = value if isinstance(value, str) else canonical_json(value).decode()
+    return f"({len(text)} characters, SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}…)"
 
 
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
@@ -294,13 +336,13 @@ def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
             ]
         )
         axes.set_xlim(-1.05 * limit, 1.05 * limit)
-        axes.set_xlabel("difference in solved tasks, percentage points (right: the changed input is better)")
+        axes.set_xlabel("difference in solved tasks, points (right: changed is better)")
         svg = figure_to_svg(figure)
     return Figure(
         svg,
         "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference."
         + (" Dashed: where unscored pairs could move it." if any(row["unresolved"] for row in comparisons) else ""),
-        "; ".join(f"{row['treatment']}: {_percent(row['difference'])}" for row in comparisons),
+        "; ".join(f"{row['treatment']}: {_points(row['difference'])} points" for row in comparisons),
     )
 
 
@@ -386,8 +428,12 @@ def _solved(score: float | None) -> str:
     return "no score" if score is None else ("solved" if score > 0.0 else "not solved")
 
 
-def _percent(value: float) -> str:
-    return f"{100.0 * value:+.1f} points"
+def _points(value: float) -> str:
+    return f"{100.0 * value:+.1f}"
+
+
+def _share(value: float) -> str:
+    return f"{100.0 * value:.3g} %"
 
 
 def _interval(bounds: Sequence[float]) -> str:

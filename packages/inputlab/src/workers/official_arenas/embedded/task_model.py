@@ -110,14 +110,26 @@ class Embedded(_Part):
     gold_reply: str
 
 
+class Description(_Foreign):
+    """What a task is for, in its author's words."""
+
+    purpose: str | None = None
+
+
 class Task(_Foreign):
     """One conversation to be had."""
 
     id: str
+    description: Description | None = None
     user_scenario: Scenario
     evaluation_criteria: Criteria
     initial_state: None = None
     embedded: Embedded | None = None
+
+    @property
+    def purpose(self) -> str:
+        """What the task is for, in its author's words; empty when nothing is said."""
+        return (self.description.purpose or "") if self.description else ""
 
     @property
     def actions(self) -> list[Action]:

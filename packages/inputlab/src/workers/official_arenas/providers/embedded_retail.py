@@ -195,6 +195,11 @@ class EmbeddedRetailProvider:
         checked = validate_config(config)
         return list(load_arena(checked["data_dir"]).splits[checked["task_split_name"]][: checked["limit"]])
 
+    def task_titles(self, config: Mapping[str, Any]) -> dict[str, str]:
+        """Give what each task is about, in the words of the arena's author."""
+        arena = load_arena(validate_config(config)["data_dir"])
+        return {task_id: arena.tasks[task_id].purpose for task_id in self.task_ids(config)}
+
     def doctor(self, config: Mapping[str, Any]) -> tuple[str, ...]:
         """Give ``()``, or one text ``<Type>: <message>`` of the first thing that is wrong.
 
