@@ -124,7 +124,10 @@ def explanation(row: Mapping[str, Any], alpha: float) -> str:
     if row["verdict"] == "nothing scored":
         return f"{name}: no pair could be scored, so nothing can be said."
     if not differing:
-        return f"{name}: no task came out differently{_missing(row)}. Nothing can be told from tasks on which both sides agree."
+        return (
+            f"{name}: no task came out differently{_missing(row)}. "
+            "Tasks on which both sides agree cannot tell them apart."
+        )
     chance = (
         f"{name}: {differing} of {row['expected']} tasks came out differently, {row['wins']} in favour of the changed "
         f"input{_missing(row)}. If the change made no difference, a split at least this uneven would happen by chance "
@@ -140,7 +143,10 @@ def _tasks_needed(row: Mapping[str, Any]) -> str:
         needed = required_pairs(helps=row["wins"] / row["expected"], hurts=row["losses"] / row["expected"])
     except ValidationError:
         return ""
-    return f" If these shares are what they seem, an experiment with {needed} tasks would show the difference four times out of five."
+    return (
+        f" If these shares are what they seem, an experiment with {needed} tasks would show the difference "
+        "four times out of five."
+    )
 
 
 def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
