@@ -10,7 +10,7 @@ import orjson
 
 __all__ = ["error_object", "json_bytes", "stream_events"]
 
-_PIECE = re.compile(r"\s*\S+\s*")
+_PIECE = re.compile(r"\s*\S+\s*|\s+")
 
 
 def json_bytes(value: object) -> bytes:
