@@ -422,7 +422,7 @@ TASKS: list[TaskPlan] = [
         "available, the black one with the cool bulb. My email is {email}.",
         reason_for_call="The desk lamp of order {o0} shall become brass and cool; if it is sold out, black and cool.",
         gold=lambda f: [f.find(), f.look(), f.product(LAMP), f.change(0, (0, f.variant(LAMP, "black", "cool")))],
-        approvals=((("lamp", "brass"), ("black",)), (("lamp", "black"), ("brass",))),
+        approvals=((("lamp", "brass"), ()), (("lamp", "black"), ())),
         correction="I would like the brass one with the cool bulb, or if that is not available, the black one.",
         answers={
             "order_id": "It is order {o0}.",
@@ -676,7 +676,7 @@ TASKS: list[TaskPlan] = [
             f.product(BACKPACK),
             f.change(0, (0, f.variant(BACKPACK, "slate", "35 L"))),
         ],
-        approvals=((("backpack", "orange"), ("slate",)), (("backpack", "slate"), ("orange",))),
+        approvals=((("backpack", "orange"), ()), (("backpack", "slate"), ())),
         correction="I would like the orange one with 35 L, or if that is not available, the slate one with 35 L.",
         answers={
             "order_id": "It is order {o0}.",
