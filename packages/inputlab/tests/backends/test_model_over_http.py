@@ -154,11 +154,21 @@ def test_an_endless_answer_is_cut_off_at_16_mib(raw_server):
         backend(server.base_url).generate(REQUEST)
 
 
-def test_an_answer_that_drips_in_ends_with_the_timeout(raw_server):
-    with raw_server(b"HTTP/1.1 200 OK\r\n\r\n", *[b" "] * 100, pause=0.05) as server:
+@pytest.mark.parametrize("drop", [b"X: 1\r\n", b"\r\n "])
+def test_an_answer_that_drips_in_ends_with_the_timeout(raw_server, drop):
+    with raw_server(b"HTTP/1.1 200 OK\r\n", *[drop] * 100, pause=0.05) as server:
         with pytest.raises(OpenAICompatibleTransportError, match="in time"):
             backend(server.base_url, timeout_seconds=0.3).generate(REQUEST)
         assert len(server.requests) == 1
+
+
+def test_a_text_that_cannot_be_sent_is_not_quoted(raw_server, http):
+    with raw_server(http(changed())) as server:
+        with pytest.raises(ValidationError, match="UTF-8") as error:
+            backend(server.base_url).generate(GenerationRequest("secret \ud800"))
+        assert server.requests == []
+    assert "secret" not in str(error.value)
+    assert error.value.__context__ is None
 
 
 def test_nobody_listening_is_an_error_without_an_address(raw_server):

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 
 import httpx
 import pytest
@@ -216,6 +217,9 @@ def test_a_client_that_goes_away_leaves_no_word_and_the_server_running(capfd):
             connection.sendall(f"{head}\r\n\r\n".encode() + data)
         release.set()
         assert post(server, HELLO).status_code == 200
+        while server.counts.failed == 0:  # ends when the write to the lost client fails
+            time.sleep(0.01)
+    assert (server.counts.answered, server.counts.failed) == (1, 1)
     assert capfd.readouterr() == ("", "")
 
 

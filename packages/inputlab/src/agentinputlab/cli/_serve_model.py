@@ -87,8 +87,12 @@ def _serve(model: str, responder: Responder, *, port: int, token: str | None, as
     from agentinputlab.model_server import ChatServer
 
     ended = threading.Event()
+
+    def end(number: int, frame: object) -> None:
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        signal.signal(number, end)
     with ChatServer(responder, port=port, models=(model,), token=token) as server:
         ready = {"base_url": server.base_url, "model": model}
         click.echo(json.dumps(ready) if as_json else f"{model} answers at {server.base_url} (Ctrl-C ends it)")

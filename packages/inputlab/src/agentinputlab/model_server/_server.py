@@ -168,8 +168,7 @@ class _HttpServer(ThreadingHTTPServer):
                     continue  # the other side was faster
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the standard text would hold a traceback with values of the request."""
-        self.chat.add(failed=1)
+        """Say nothing: the standard text would hold a traceback, and a connection that broke is no news."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -253,7 +252,11 @@ class _Handler(BaseHTTPRequestHandler):
             usage = completion["usage"]
             # Counted before the last byte leaves: whoever has the answer finds it in the counts.
             chat.add(answered=1, input_tokens=usage["prompt_tokens"], output_tokens=usage["completion_tokens"])
-            self._complete(completion, body)
+            try:
+                self._complete(completion, body)
+            except OSError:  # the client went away
+                self.close_connection = True
+                chat.add(answered=-1, failed=1)
             return
         chat.add(faults=1)
         if fault.kind is FaultKind.HTTP_ERROR:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agentinputlab.backends.llm._completion import MalformedCompletionError, parse_completion
+from agentinputlab.backends.llm._deadline import Deadline
 from agentinputlab.backends.llm._echo import echoes
 from agentinputlab.backends.llm._errors import (
     OpenAICompatibleError,
@@ -56,7 +56,7 @@ class OpenAICompatibleBackend:
     """Ask a chat model over HTTP; servers on loopback are the intended deployment.
 
     One call sends one request: no retry, no redirect, no proxy and no ``.netrc`` from the environment. The whole call
-    ends within the timeout, and at most `MAX_RESPONSE_BYTES` of the answer are read.
+    ends with the timeout, and at most `MAX_RESPONSE_BYTES` of the answer are read.
 
     Args:
         model_id: name of the model at the endpoint.
@@ -130,7 +130,7 @@ class OpenAICompatibleBackend:
         require_capabilities(self, request.required_capabilities)
         body = to_jsonable(self.extra_body) | request.chat_body(self.model_id)
         key = self._key()
-        data = self._post(canonical_json(body).encode(), key)
+        data = self._post(_encoded(body), key)
         answer, problem = _parsed(data)
         # The error is raised here, not while another one is handled: nothing of the answer hangs on its context.
         if key is not None and echoes(key, data, answer):
@@ -170,23 +170,25 @@ class OpenAICompatibleBackend:
         headers["Accept-Encoding"] = "identity"  # a compressed answer could grow without bound
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
-        deadline = time.monotonic() + self.timeout_seconds
+        address = f"{self.base_url}/chat/completions"
+        deadline = Deadline(self.timeout_seconds)
+        extensions = {"trace": deadline.trace}
         problem: OpenAICompatibleError | None = None
         data = b""
         try:
             with (
+                deadline,
                 self._client() as client,
-                client.stream("POST", f"{self.base_url}/chat/completions", content=content, headers=headers) as answer,
+                client.stream("POST", address, content=content, headers=headers, extensions=extensions) as answer,
             ):
                 problem = _refused(answer)
                 if problem is None:
-                    data, problem = _read(answer, deadline)
+                    data, problem = _read(answer)
         except (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL) as error:
-            problem = OpenAICompatibleTransportError(
-                "model endpoint did not answer in time"
-                if isinstance(error, httpx.TimeoutException)
-                else "model endpoint did not answer"
-            )
+            is_late = deadline.has_passed or isinstance(error, httpx.TimeoutException)
+            problem = OpenAICompatibleTransportError(f"model endpoint did not answer{' in time' if is_late else ''}")
+        if deadline.has_passed and problem is None:  # an answer without a length looks whole when it is cut off
+            problem = OpenAICompatibleTransportError("model endpoint did not answer in time")
         if problem is not None:
             raise problem
         return data
@@ -208,6 +210,17 @@ class OpenAICompatibleBackend:
         )
 
 
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    content: bytes | None = None
+    try:
+        content = canonical_json(body).encode()
+    except ValueError:  # its text quotes the value
+        content = None
+    if content is None:
+        raise ValidationError("the request holds a text that UTF-8 cannot say, or is nested too deep")
+    return content
+
+
 def _refused(answer: httpx.Response) -> OpenAICompatibleError | None:
     if answer.status_code != 200:
         return OpenAICompatibleTransportError(
@@ -218,7 +231,7 @@ def _refused(answer: httpx.Response) -> OpenAICompatibleError | None:
     return None
 
 
-def _read(answer: httpx.Response, deadline: float) -> tuple[bytes, OpenAICompatibleError | None]:
+def _read(answer: httpx.Response) -> tuple[bytes, OpenAICompatibleError | None]:
     parts: list[bytes] = []
     size = 0
     for part in answer.iter_raw():
@@ -227,8 +240,6 @@ def _read(answer: httpx.Response, deadline: float) -> tuple[bytes, OpenAICompati
             return b"", OpenAICompatibleResponseError(
                 f"model endpoint gave an unusable answer: longer than {MAX_RESPONSE_BYTES} bytes"
             )
-        if time.monotonic() > deadline:  # the transport's timeout starts anew with every byte that drips in
-            return b"", OpenAICompatibleTransportError("model endpoint did not answer in time")
         parts.append(part)
     return b"".join(parts), None
 
