@@ -25,6 +25,7 @@ class OwnText(InterventionBase):
         append_instruction: added to the instruction.
         replace_instruction: takes the place of the instruction.
         add_context: added as a block of context.
+        replace_context: takes the place of all context.
     """
 
     method_id: ClassVar[str] = "own.text"
@@ -34,9 +35,10 @@ class OwnText(InterventionBase):
     append_instruction: str = ""
     replace_instruction: str = ""
     add_context: str = ""
+    replace_context: str = ""
 
     def __post_init__(self) -> None:
-        texts = {name: getattr(self, name) for name in ("append_instruction", "replace_instruction", "add_context")}
+        texts = self.parameters
         for name, text in texts.items():
             if not isinstance(text, str):
                 raise ValidationError(f"{name} must be text, got {type(text).__name__}")
@@ -50,7 +52,12 @@ class OwnText(InterventionBase):
             operations.append(PatchOperation(PatchOp.REPLACE_INSTRUCTION, self.replace_instruction))
         if self.append_instruction.strip():
             operations.append(PatchOperation(PatchOp.APPEND_INSTRUCTION, self.append_instruction))
+        if self.replace_context.strip():
+            operations.append(PatchOperation(PatchOp.REPLACE_CONTEXT, [_block(self.replace_context)]))
         if self.add_context.strip():
-            block = ContextBlock(text=self.add_context, block_id="own-text", source="own.text")
-            operations.append(PatchOperation(PatchOp.ADD_CONTEXT, block))
+            operations.append(PatchOperation(PatchOp.ADD_CONTEXT, _block(self.add_context)))
         return MethodRun(self, state, context).patch(*operations)
+
+
+def _block(text: str) -> ContextBlock:
+    return ContextBlock(text=text, block_id="own-text", source="own.text")

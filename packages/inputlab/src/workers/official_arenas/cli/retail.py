@@ -44,6 +44,11 @@ def retail() -> None:
     help="A change of your own: a text file that is added to what the agent knows.",
 )
 @click.option(
+    "--replace-context",
+    type=click.Path(path_type=Path),
+    help="A change of your own: a text file that takes the place of all that the agent knows.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     required=True,
@@ -163,7 +168,7 @@ def _treatments(options: dict[str, Any]) -> list[Any]:
     from agentinputlab.contracts.errors import ValidationError
     from workers.official_arenas.campaign.plan import own_text_treatment
 
-    names = ("append_instruction", "replace_instruction", "add_context")
+    names = ("append_instruction", "replace_instruction", "add_context", "replace_context")
     own = {name: read_text_file(options[name]) for name in names if options[name] is not None}
     treatments: list[Any] = list(options["treatments"])
     if own:
