@@ -60,11 +60,17 @@ def parse_rules(value: Mapping[str, Any]) -> ScriptedRules:
     rules = script["rules"]
     if not isinstance(rules, list | tuple) or not rules:
         raise ValidationError(f"rules must be a list of at least one rule, got {type(rules).__name__}")
-    parsed = [_rule(item, f"rules[{index}]") for index, item in enumerate(cast("list[object]", rules))]
     try:
+        parsed = [_rule(item, f"rules[{index}]") for index, item in enumerate(cast("list[object]", rules))]
         identity = content_hash({"model": model, "rules": rules})
-    except (TypeError, ValueError) as error:
+    except RecursionError as error:
+        raise ValidationError("rules are nested too deep") from error
+    except TypeError as error:
         raise ValidationError(f"rules must hold JSON values only: {error}") from error
+    except ValidationError:
+        raise
+    except ValueError as error:
+        raise ValidationError(f"rules cannot be written as JSON: {error}") from error
     return ScriptedRules(model, parsed, rules_hash=identity)
 
 
