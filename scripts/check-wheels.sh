@@ -37,9 +37,15 @@ assert verify("a.jsonl").ok
 smoke inputlab "$ripieno $(wheel ripieno_inputlab)" '
 from click.testing import CliRunner
 from agentinputlab.cli._app import agentinputlab
+from agentinputlab.registry import AlgorithmRegistry
+from ripieno.cli import cli as ripieno
 from ripieno.verify import verify
-for words in ("smoke", "doctor --offline", "retail run --treatment plan.plan_and_solve.ps_prompt --tasks 2 --out pairs"):
+assert len(AlgorithmRegistry.default().list_methods()) == 27
+for words in ("smoke", "doctor --offline", "datasets list", "selector list", "campaign smoke --out small",
+              "retail run --treatment plan.plan_and_solve.ps_prompt --tasks 2 --out pairs"):
     done = CliRunner().invoke(agentinputlab, words.split())
     assert done.exit_code == 0, done.output
-assert verify("pairs").ok
+done = CliRunner().invoke(ripieno, ["demo", "retail", "--out", "demo"])
+assert done.exit_code == 0, done.output
+assert all(verify(name).ok for name in ("small", "pairs", "demo"))
 '

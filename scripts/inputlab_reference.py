@@ -27,8 +27,8 @@ FAMILIES: dict[SemanticFamily, str] = {
 
 HEADER = """# Input lab: methods
 
-This page is written by `scripts/inputlab_reference.py` from the registry, `agentinputlab/registry/data/algorithms.json`,
-and from the cards of the methods; a test keeps them equal.
+This page is written by `scripts/inputlab_reference.py` from `agentinputlab/registry/data/algorithms.json` and from the
+cards of the methods; a test keeps them equal.
 
 {methods} published methods in {releases} releases, of which {runnable} run. A *release* is one way to run a method; its
 card says what it writes, which parameters it has, what it may spend and how it differs from the paper. All prompts are
@@ -53,9 +53,10 @@ chain with its own error, and nothing is left half done.
 
 ## A text of your own
 
-The release `own.text` belongs to no paper. It adds a text to the instruction, puts one in its place, or adds one to the
-context, the same on every task; it asks no model. `agentinputlab retail run --append-instruction FILE` (also
-`--replace-instruction` and `--add-context`) makes it from files; a plan names it like any other release:
+The release `own.text` belongs to no paper. It adds your text to the instruction or to the context, or puts it in their
+place, the same on every task; it asks no model. `agentinputlab retail run --append-instruction FILE` (also
+`--replace-instruction`, `--add-context` and `--replace-context`) makes it from files; a plan names it like any other
+release:
 
 ```yaml
 treatments:
@@ -78,8 +79,8 @@ the id of the release, its value a class with keyword parameters whose instances
 "mylab.checklist" = "mylab.interventions:Checklist"
 ```
 
-`mylab.checklist` then is a treatment of a campaign like any other, alone or in a chain. A release of the registry cannot
-be replaced so. What such a class does beside proposing, no software can see: install what you would run anyway.
+`mylab.checklist` then is a treatment of a campaign like any other, alone or in a chain. A release of the registry
+cannot be replaced so. What such a class does beside proposing, no software can see: install what you would run anyway.
 
 ::: agentinputlab.algorithms.constructors
 """

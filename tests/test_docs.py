@@ -159,7 +159,7 @@ def test_nothing_names_a_machine_or_an_index_host():
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", *(ROOT / "packages" / name / "README.md" for name in ("concerto", "phase"))],
+    [ROOT / "README.md", *(ROOT / "packages" / name / "README.md" for name in ("concerto", "phase", "inputlab"))],
     ids=lambda p: p.parent.name,
 )
 def test_python_blocks_of_the_readmes_run(page, tmp_path):

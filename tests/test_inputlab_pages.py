@@ -25,6 +25,7 @@ from ripieno.verify import verify
 from workers.official_arenas import _pair_play, _rejections, protocol
 from workers.official_arenas._first_capture import capture_batch
 from workers.official_arenas.campaign.results import PairStatus
+from workers.official_arenas.cli._errors import answered
 from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY
 from workers.official_arenas.protocol import OfficialArenaError
 from workers.official_arenas.providers import resolve_provider
@@ -439,6 +440,20 @@ def test_exit_codes_of_the_page_are_what_the_commands_give(tmp_path: Path) -> No
     assert code("validate-registry", str(tmp_path / "broken.json")) == 1
     assert code("show", "nope") == 2
     assert code("retail", "run", "--out", str(tmp_path / "run")) == 2
+    needs_a_model = [
+        "retail",
+        "run",
+        "--arena",
+        "fixture",
+        "--treatment",
+        "plan.plan_and_solve.plan_call",
+        "--tasks",
+        "1",
+    ]
+    assert code(*needs_a_model, "--no-fsync", "--out", str(tmp_path / "failures")) == 3
+    with pytest.raises(click.exceptions.Exit) as stopped, answered(click.Context(agentinputlab)):
+        raise KeyboardInterrupt
+    assert stopped.value.exit_code == 130
 
 
 def test_every_entry_point_group_is_documented() -> None:
