@@ -17,11 +17,22 @@ from workers.official_arenas.embedded.scorer import gold_database_hash
 from workers.official_arenas.embedded.task_model import Task, load_splits, load_tasks
 from workers.official_arenas.protocol import OfficialArenaError, content_hash
 
-__all__ = ["DATA_FILES", "DATA_ROOT", "OWN_LABEL", "TAU2_LABEL", "Arena", "load_arena", "package_arena"]
+__all__ = [
+    "DATA_FILES",
+    "DATA_ROOT",
+    "INTERVENTION_RULES",
+    "OWN_LABEL",
+    "TAU2_LABEL",
+    "Arena",
+    "load_arena",
+    "package_arena",
+]
 
 DATA_ROOT = Path(__file__).parent / "data"
 DATA_FILES = ("db.json", "policy.json", "split_tasks.json", "tasks.json")
 """The four package data files."""
+INTERVENTION_RULES = DATA_ROOT / "intervention_rules.yaml"
+"""Scripted replies for interventions that ask a model; no part of what decides an arm."""
 OWN_LABEL = "embedded.retail"
 TAU2_LABEL = "embedded.retail+tau2-data"
 

@@ -140,7 +140,8 @@ class EmbeddedRetailProvider:
         own += [f"{_EMBEDDED}/data/{name}" for name in DATA_FILES]
         own += [f"{_PROVIDERS}/{name}" for name in ("_tau_budget.py", "_tau_config.py", "_tau_records.py")]
         own += [f"{_PROVIDERS}/embedded_retail.py", "workers/official_arenas/_first_capture.py"]
-        own += ["agentinputlab/backends/chat.py", "agentinputlab/backends/tokens.py"]
+        own += [f"agentinputlab/backends/{name}" for name in ("chat.py", "tokens.py")]
+        own += [f"agentinputlab/backends/llm/{name}" for name in ("_completion.py", "_http.py", "_types.py")]
         return {**worker_base_files(), **package_files(*own)}
 
     def helper_files(self) -> Mapping[str, Path]:
