@@ -40,5 +40,5 @@ def test_two_texts_have_two_identities():
 
 
 def test_what_nobody_knows_is_refused_with_near_names():
-    with pytest.raises(RegistryError, match="plan.plan_and_solve.ps_prompt"):
+    with pytest.raises(RegistryError, match=r"plan\.plan_and_solve\.ps_prompt"):
         make_intervention("plan.plan_and_solve.ps_promt", {})
