@@ -19,7 +19,7 @@ sys.path.insert(0, str(EXAMPLE))
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def put_on_path(project: Path, folder: Path) -> None:
+def lay_on_path(project: Path, folder: Path) -> None:
     """What `pip install` leaves behind: the package, and metadata with its entry points."""
     settings = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
     name, version = settings["project"]["name"], settings["project"]["version"]
@@ -35,10 +35,15 @@ def put_on_path(project: Path, folder: Path) -> None:
 
 
 @pytest.fixture
+def put_on_path() -> Callable[[Path, Path], None]:
+    return lay_on_path
+
+
+@pytest.fixture
 def installed(tmp_path: Path) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()
-    put_on_path(EXAMPLE, folder)
+    lay_on_path(EXAMPLE, folder)
     return folder
 
 

@@ -12,8 +12,9 @@ import pytest
 from unit_arena import UnitArena, factory
 
 from workers.official_arenas import testing
+from workers.official_arenas._arena_sources import undeclared_modules
 from workers.official_arenas._first_capture import capture_batch
-from workers.official_arenas.own_arena import Played
+from workers.official_arenas.own_arena import OwnArena, Played
 from workers.official_arenas.protocol import OfficialArenaError, ProviderArmResult
 from workers.official_arenas.providers import fixture
 from workers.official_arenas.testing import check_arena
@@ -376,6 +377,13 @@ def test_helper_module_must_be_declared(
         assert "helped_arena.scoring" in found["source_closure_is_complete"].problem
     else:
         assert found == {}
+
+
+def test_base_class_declares_all_that_it_imports() -> None:
+    inside = type("Inside", (UnitArena,), {"__module__": OwnArena.__module__, "tasks": UnitArena.tasks})
+    assert undeclared_modules(inside(), inside) == []
+    poorer = type("Poorer", (UnitArena,), {"__module__": OwnArena.__module__, "source_files": lambda _: {}})
+    assert "workers.official_arenas._own_play" in undeclared_modules(poorer(), poorer)
 
 
 def test_arena_that_raises_is_a_finding_and_not_an_error() -> None:

@@ -17,6 +17,7 @@ __all__ = ["read_but_not_declared", "reads_noted", "undeclared_modules"]
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PARTS = frozenset({"run_arm", "play", "tasks", "task_ids", "_first_turn", "capture_batch", "source_files"})
+_BASE_CLASS = "workers.official_arenas.own_arena"
 _noted: list[set[Path]] = []
 """Who wants to know which files are opened; an audit hook cannot be taken off again, so there is one for all."""
 
@@ -81,6 +82,8 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 def _arena_modules(provider: OfficialArenaProvider, factory: Callable[[], object]) -> set[str]:
     """Give the modules that define the provider: those of its factory and of every class with a part of an arena."""
     kinds = [kind for kind in type(provider).__mro__ if not _PARTS.isdisjoint(kind.__dict__)]
+    if kinds[0].__module__ != _BASE_CLASS:  # which declares itself
+        kinds = [kind for kind in kinds if kind.__module__ != _BASE_CLASS]
     return {str(getattr(factory, "__module__", type(provider).__module__)), *(kind.__module__ for kind in kinds)}
 
 

@@ -10,7 +10,7 @@ from workers.official_arenas._first_capture import SEED
 from workers.official_arenas.protocol import OfficialArenaError, resolve_shared_budget_config, shared_budget
 from workers.official_arenas.providers._tau_config import _is_loopback
 
-__all__ = ["check_config"]
+__all__ = ["check_agent", "check_config"]
 
 _FIELDS = frozenset(
     {"task_split_name", "limit", "capture_seed", "agent", "locked_dependency_hashes", "budget_override"}
@@ -41,7 +41,7 @@ def check_config(
         raise OfficialArenaError(f"Arena config fields differ: missing {missing}, {unknown} unknown")
     size = split_sizes.get(str(resolved["task_split_name"]), 0)
     if not size:
-        splits = ", ".join(name for name, count in split_sizes.items() if count) or "none"
+        splits = ", ".join(split_sizes) or "none"
         raise OfficialArenaError(f"Arena config task_split_name must be a split with tasks: {splits}")
     if type(resolved["limit"]) is not int or not 1 <= resolved["limit"] <= size:
         raise OfficialArenaError(f"Arena config limit must be the integer 1..{size}")
@@ -50,13 +50,18 @@ def check_config(
     if shared_budget(resolved) is None:
         raise OfficialArenaError("Arena config budget_override must be a shared budget")
     agent = resolved["agent"]
-    _check_agent(agent)
+    check_agent(agent)
     if resolved["locked_dependency_hashes"] != locks(agent):
         raise OfficialArenaError("Arena config locked_dependency_hashes differ from this agent, arena or scorer")
     return resolved
 
 
-def _check_agent(agent: object) -> None:
+def check_agent(agent: object) -> None:
+    """Check the model under test: exact fields, nothing for a scripted one, a loopback endpoint for any other.
+
+    Raises:
+        OfficialArenaError: a field is missing, unknown or wrong; the message names it.
+    """
     if not isinstance(agent, Mapping) or frozenset(cast("Mapping[str, Any]", agent)) != _AGENT_FIELDS:
         raise OfficialArenaError(f"Arena config agent must have exactly the fields {sorted(_AGENT_FIELDS)}")
     fields = cast("Mapping[str, Any]", agent)

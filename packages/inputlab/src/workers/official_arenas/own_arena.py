@@ -20,7 +20,7 @@ from agentinputlab.backends.tokens import TOKEN_COUNTER, count_tokens, first_tok
 from agentinputlab.contracts.serialization import to_jsonable
 from agentinputlab.contracts.state import FrozenAgentState
 from workers.official_arenas._first_capture import SEED, capture_batch, create_receipt
-from workers.official_arenas._own_config import check_config
+from workers.official_arenas._own_config import check_agent, check_config
 from workers.official_arenas._own_play import BudgetedAgent, BudgetUsedUpError, Played, Task
 from workers.official_arenas._source_files import package_files, worker_base_files
 from workers.official_arenas.protocol import (
@@ -136,8 +136,9 @@ class OwnArena(ABC):
 
     @property
     def split_sizes(self) -> Mapping[str, int]:
-        """Number of tasks of ``train`` and ``test``."""
-        return {split: sum(task.split == split for task in self._tasks.values()) for split in ("train", "test")}
+        """Number of tasks per split, ``train`` before ``test``; a split without tasks is left out."""
+        splits = [task.split for task in self._tasks.values()]
+        return {split: splits.count(split) for split in ("train", "test") if split in splits}
 
     def source_files(self) -> Mapping[str, Path]:
         """Give everything that decides an arm's outcome."""
@@ -174,20 +175,28 @@ class OwnArena(ABC):
     # --- config ---------------------------------------------------------------------------------------------
 
     def campaign_config(
-        self, *, split: str, limit: int | None, agent: Mapping[str, Any], budget: Mapping[str, Any] | None
+        self, *, split: str, limit: int | None, agent: Mapping[str, Any] | None, budget: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Give a complete config for one model slot; a limit of None takes the whole split.
+        """Give a complete config for one model slot.
+
+        Args:
+            split: ``train`` or ``test``.
+            limit: first so many tasks; None takes the whole split.
+            agent: ``{"backend": "scripted" or "openai", "model": ..., "args": {...}}``; None takes the scripted one.
+            budget: shared budget; None takes the standard one.
 
         Raises:
             OfficialArenaError: a field is wrong; the message names it.
         """
+        chosen = {"backend": "scripted", "model": "scripted-agent.v1", "args": {}} if agent is None else dict(agent)
+        check_agent(chosen)
         return self._validate_config(
             {
                 "task_split_name": split,
                 "limit": self.split_sizes.get(split, 0) if limit is None else limit,
                 "capture_seed": SEED,
-                "agent": dict(agent),
-                "locked_dependency_hashes": self._locks(agent),
+                "agent": chosen,
+                "locked_dependency_hashes": self._locks(chosen),
                 "budget_override": standard_shared_budget() if budget is None else dict(budget),
             }
         )
