@@ -26,7 +26,7 @@ def paid_plan(
             "arena": "lab.retail",
             "split": "train",
             "tasks": 3,
-            "treatments": [TREATMENT, "baseline.no_op"],
+            "treatments": [TREATMENT, "plan.plan_and_solve.ps_plus_prompt"],
             "slots": [slot],
         }
     )

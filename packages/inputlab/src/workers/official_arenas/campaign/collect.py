@@ -37,10 +37,16 @@ def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:
                 if statuses[task] in _BEFORE_PAIRS:
                     rows.append(PairResult(*place, _BEFORE_PAIRS[statuses[task]]))
                 elif place not in cells:
-                    rows.append(PairResult(*place, PairStatus.INTERVENTION_INTERRUPTED))
+                    rows.append(PairResult(*place, _without_request(root, place)))
                 else:
                     rows.append(_pair(root, place, cells[place]))
     return rows
+
+
+def _without_request(root: Path, place: tuple[str, str, str]) -> PairStatus:
+    slot, treatment, task = place
+    was_started = (root / "requests" / slot / treatment / f"{task}-start.json").exists()
+    return PairStatus.INTERVENTION_INTERRUPTED if was_started else PairStatus.INVENTORY_INCOMPLETE
 
 
 def _pair(root: Path, place: tuple[str, str, str], cell_id: str) -> PairResult:

@@ -10,21 +10,14 @@ from typing import Any
 from agentinputlab.analysis.power import required_pairs
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import canonical_json
-from ripieno.report import FIGURE_STYLE, PALETTE, Figure, Section, Table, Verdict, figure_to_svg, render_page
+from ripieno.report import Figure, Section, Table, Verdict, figure_to_svg, render_page
+from workers.official_arenas.campaign.figures import KINDS, MAX_DRAWN, difference_figure, kind_of, task_figure
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus
 
 __all__ = ["explanation", "headline", "render_campaign_page", "verdict_sentence"]
 
 _TONE = {"helps": "good", "hurts": "bad"}
-_KINDS = (
-    ("both solved it", PALETTE[6], "●●"),
-    ("only the changed input solved it", PALETTE[2], "○●"),
-    ("only the original input solved it", PALETTE[4], "●○"),
-    ("neither solved it", "#c9c9c9", "○○"),
-    ("no score", "#ffffff", "?"),
-)
-_MAX_DRAWN = 60
 _WORD = re.compile(r"[a-z][a-z0-9_.]{0,31}")
 
 
@@ -226,7 +219,7 @@ def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult], titles: Mapping
                             f"{row.task_id} {titles.get(row.task_id, '')}".strip(),
                             _solved(row.baseline.success if row.baseline else None),
                             _solved(row.treated.success if row.treated else None),
-                            _kind(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
+                            kind_of(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
                             row.intervention_status or "",
                             _both(row, _calls),
                             _both(row, _ending),
@@ -313,39 +306,8 @@ def _parameter(value: object) -> str:
 
 
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure as MatplotlibFigure
-
-    with rc_context(FIGURE_STYLE):
-        figure = MatplotlibFigure(figsize=(7.2, 1.1 + 0.5 * len(comparisons)))
-        axes = figure.subplots()
-        for place, row in enumerate(comparisons):
-            low, high = (100.0 * bound for bound in row["difference_interval"])
-            bounds = [100.0 * bound for bound in row["difference_bounds"]]
-            if row["unresolved"]:
-                axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
-            axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
-            axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
-        axes.axvline(0.0, color="#000000", linewidth=0.8)
-        axes.set_yticks(
-            range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]
-        )
-        axes.set_ylim(len(comparisons) - 0.5, -0.5)
-        limit = max(
-            [
-                25.0,
-                *(
-                    abs(100.0 * bound)
-                    for row in comparisons
-                    for bound in (*row["difference_interval"], *row["difference_bounds"])
-                ),
-            ]
-        )
-        axes.set_xlim(-1.05 * limit, 1.05 * limit)
-        axes.set_xlabel("difference in solved tasks, points (right: changed is better)")
-        svg = figure_to_svg(figure)
     return Figure(
-        svg,
+        figure_to_svg(difference_figure(comparisons)),
         "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference."
         + (" Dashed: where unscored pairs could move it." if any(row["unresolved"] for row in comparisons) else ""),
         "; ".join(f"{row['treatment']}: {_points(row['difference'])} points" for row in comparisons),
@@ -353,67 +315,15 @@ def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def _task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
-    from matplotlib import rc_context
-    from matplotlib.colors import ListedColormap
-    from matplotlib.figure import Figure as MatplotlibFigure
-    from matplotlib.patches import Patch
-
-    tasks = list(dict.fromkeys(row.task_id for row in rows))[:_MAX_DRAWN]
-    lines = [(slot.name, treatment.name) for slot in plan.slots for treatment in plan.treatments]
-    by_place = {(row.slot, row.treatment, row.task_id): row for row in rows}
-    names = [kind[0] for kind in _KINDS]
-    grid = [
-        [
-            names.index(_kind(by_place[*line, task])[0]) if (*line, task) in by_place else len(_KINDS) - 1
-            for task in tasks
-        ]
-        for line in lines
-    ]
-    with rc_context({**FIGURE_STYLE, "axes.grid": False}):
-        figure = MatplotlibFigure(figsize=(7.2, 1.5 + 0.42 * len(lines)))
-        axes = figure.subplots()
-        axes.pcolormesh(
-            grid,
-            cmap=ListedColormap([kind[1] for kind in _KINDS]),
-            vmin=-0.5,
-            vmax=len(_KINDS) - 0.5,
-            edgecolors="#808080",
-            linewidth=0.5,
-        )
-        for vertical, line in enumerate(grid):
-            for horizontal, kind in enumerate(line):
-                axes.text(
-                    horizontal + 0.5,
-                    vertical + 0.5,
-                    _KINDS[kind][2],
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="#000001",
-                )
-        axes.set_xticks([place + 0.5 for place in range(len(tasks))], tasks, rotation=90 if len(tasks) > 20 else 0)
-        axes.set_yticks([place + 0.5 for place in range(len(lines))], [_shortened(f"{t} ({s})") for s, t in lines])
-        axes.set_ylim(len(lines), 0)
-        axes.set_xlabel("task")
-        used = sorted({kind for line in grid for kind in line})
-        figure.legend(
-            handles=[Patch(facecolor=_KINDS[kind][1], edgecolor="#808080", label=_KINDS[kind][0]) for kind in used],
-            loc="outside upper center",
-            ncols=min(len(used), 3),
-        )
-        svg = figure_to_svg(figure)
-    counted = "; ".join(f"{sum(line.count(kind) for line in grid)} {_KINDS[kind][0]}" for kind in used)
-    cut = "" if len(tasks) == len({row.task_id for row in rows}) else f" The first {_MAX_DRAWN} tasks are drawn."
-    return Figure(svg, f"Every task: left mark original, right mark changed; filled means solved.{cut}", counted)
-
-
-def _kind(row: PairResult) -> tuple[str, str, str]:
-    if row.status is not PairStatus.PAIRED or row.baseline is None or row.treated is None:
-        return _KINDS[4]
-    solved = (row.baseline.success > 0.0, row.treated.success > 0.0)
-    return {(True, True): _KINDS[0], (False, True): _KINDS[1], (True, False): _KINDS[2], (False, False): _KINDS[3]}[
-        solved
-    ]
+    kinds = [kind_of(row)[0] for row in rows]
+    counted = "; ".join(f"{kinds.count(kind)} {kind}" for kind, _, _ in KINDS if kind in kinds)
+    tasks = len({row.task_id for row in rows})
+    cut = f" The first {MAX_DRAWN} of {tasks} tasks are drawn." if tasks > MAX_DRAWN else ""
+    return Figure(
+        figure_to_svg(task_figure(plan, rows)),
+        f"Every task: left mark original, right mark changed; filled means solved.{cut}",
+        counted,
+    )
 
 
 def _calls(arm: ArmResult) -> str:
@@ -450,7 +360,3 @@ def _p(value: float | None) -> str:
     if value is None:
         return "none"
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
-
-
-def _shortened(text: str, limit: int = 46) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import IntegrityError
 from ripieno.files import inventory
@@ -87,6 +88,8 @@ def run_campaign(
         InputError: the folder belongs to something else.
         IntegrityError: what was recorded was changed since.
     """
+    if executor == "serial" and workers not in (None, 1):
+        raise ValidationError(f"workers: executor 'serial' has one, got {workers}; name executor 'processes'")
     plan = pin_rules(plan)
     found = preflight(plan)
     if not found.is_ready:

@@ -192,14 +192,19 @@ def run_pairs(
 
 
 def play(cell: Mapping[str, str]) -> str:
-    """Play one pair, or look at what an earlier start left; give the word for how it ended."""
+    """Play one pair, or look at what an earlier start left.
+
+    Returns:
+        ``scored``, ``failed`` (it has an end and no score), ``interrupted`` (it has no end), or ``refused``.
+    """
     root = Path(cell["root"])
     session = _pair_session(root, cell["slot"])
     request = read_json(root / "requests" / cell["slot"] / cell["treatment"] / f"{cell['task']}.json")
     try:
         session.run(request)
     except retail_driver.RetailAttemptUnavailable:
-        return "unavailable"
+        has_end = (root / "pairs" / cell["slot"] / cell["cell_id"] / "terminal.json").exists()
+        return "failed" if has_end else "interrupted"
     except OfficialArenaError:
         return "refused"
     return "scored"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ripieno._verdict import Check, VerifyOptions, VerifyReport, VerifyStatus
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.chain import verify_chain
-from ripieno.errors import RipienoError
+from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import inventory, list_tree
 from ripieno.receipts import check_sealed
 from workers.official_arenas.campaign.folder import CAMPAIGN, COMMAND, EVENTS, PLAN, read_events, read_json
@@ -20,6 +21,8 @@ from workers.official_arenas.protocol import content_hash
 __all__ = ["CAMPAIGN_VERIFIER", "CampaignVerifier"]
 
 FORMAT = "input-lab campaign"
+_PRIVATE = frozenset({"capture", "pairs", "requests", "scopes", PLAN, COMMAND})
+"""Everything else holds identities, counts and scores, and may be shown to anybody."""
 _Rows = list[Check]
 
 
@@ -68,12 +71,26 @@ CAMPAIGN_VERIFIER = CampaignVerifier()
 
 def _read_plan_and_log(path: Path, rows: _Rows) -> tuple[CampaignPlan, dict[str, Mapping[str, Any]]]:
     plan = parse_plan(read_json(path / PLAN))
-    events = read_events(path / EVENTS)
+    with _naming(EVENTS):
+        events = read_events(path / EVENTS)
     planned = events.get("planned", {}).get("plan_hash")
     rows.append(
         _check("plan", planned in (None, plan.plan_hash), f"hash {plan.plan_hash}", "the log names another plan")
     )
+    # Nothing is derived before every step is recorded, so a log that knows less was cut.
+    steps = ("planned", *(f"captured:{slot.name}" for slot in plan.slots), "interventions", "pairs")
+    lost = [step for step in steps if step not in events and (path / "results.json").exists()]
+    rows.append(_check("log", not lost, f"{len(events)} steps", f"{EVENTS} does not know the step {', '.join(lost)}"))
     return plan, events
+
+
+@contextmanager
+def _naming(name: str) -> Generator[None]:
+    """Put the name of a file before what is wrong with it."""
+    try:
+        yield
+    except RipienoError as error:
+        raise IntegrityError(f"{name}: {error}") from error
 
 
 def _log_is_closed(path: Path) -> bool:
@@ -83,12 +100,16 @@ def _log_is_closed(path: Path) -> bool:
 def _check_seal(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], rows: _Rows) -> None:
     """The seal, what the log says of it, and every file that it lists, and no other."""
     sealed = read_json(path / CAMPAIGN)
-    check_sealed(sealed)
+    with _naming(CAMPAIGN):
+        check_sealed(sealed)
     agrees = events.get("complete", {}).get("receipt_sha256") == sealed["receipt_sha256"]
     rows.append(_check("seal", agrees, "fits, and the log names it", f"the log names another seal than {CAMPAIGN}"))
     command = content_hash(read_json(path / COMMAND))
     same = (sealed["plan_hash"], sealed["command_sha256"]) == (plan.plan_hash, command)
     rows.append(_check("what was sealed", same, "this plan and this command", "the seal is of another plan or command"))
+    for name in ("results", "analysis"):
+        agrees = sealed[f"{name}_sha256"] == content_hash(read_json(path / f"{name}.json"))
+        rows.append(_check(f"{name}.json in the seal", agrees, "the same", "the seal is of another one"))
     found = {record.path: record.sha256 for record in inventory(path) if record.path not in (CAMPAIGN, EVENTS)}
     rows.append(_file_row(sealed["files"], found))
 
@@ -105,9 +126,9 @@ def _file_row(sealed: Mapping[str, str], found: Mapping[str, str]) -> Check:
 
 
 def _check_modes(path: Path, rows: _Rows) -> None:
-    """Receipts hold what a simulated customer said: nobody else may read them."""
+    """Receipts hold what a simulated customer said, a plan may hold prompts: nobody else may read them."""
     for name, status in list_tree(path):
-        if name.split("/")[0] in {"capture", "pairs", "requests", "scopes"} and stat.S_IMODE(status.st_mode) & 0o077:
+        if name.split("/")[0] in _PRIVATE and stat.S_IMODE(status.st_mode) & 0o077:
             rows.append(Check("modes", ok=False, detail=f"{name} is open to others"))
             return
     rows.append(Check("modes", ok=True, detail="receipts are closed to others"))
@@ -150,14 +171,19 @@ def _check_ended(path: Path, indexed: list[Mapping[str, str]], rows: _Rows) -> N
         return
     from ripieno.chain import walk_chain
 
-    for entry in walk_chain(ledger):
+    with _naming(ledger.name):
+        entries = list(walk_chain(ledger))
+    for entry in entries:
         index = entry.payload.get("index")
         if not isinstance(index, int) or entry.payload.get("value") == "refused":
             continue
         row = indexed[index]
-        if not (path / "pairs" / row["slot"] / row["cell_id"]).is_dir():
-            name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
+        cell = path / "pairs" / row["slot"] / row["cell_id"]
+        name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
+        if not cell.is_dir():
             rows.append(Check(name, ok=False, detail="it was played and its ledger is missing"))
+        elif entry.payload.get("value") in ("scored", "failed") and not (cell / "terminal.json").is_file():
+            rows.append(Check(name, ok=False, detail="it was played to its end and terminal.json is missing"))
 
 
 def _check_derived(path: Path, plan: CampaignPlan, rows: _Rows) -> None:

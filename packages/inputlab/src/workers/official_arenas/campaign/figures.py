@@ -1,0 +1,126 @@
+"""The two pictures of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ripieno.report import FIGURE_STYLE, PALETTE
+from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.results import PairResult, PairStatus
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["KINDS", "MAX_DRAWN", "difference_figure", "kind_of", "task_figure"]
+
+KINDS = (
+    ("both solved it", PALETTE[6], "●●"),
+    ("only the changed input solved it", PALETTE[2], "○●"),
+    ("only the original input solved it", PALETTE[4], "●○"),
+    ("neither solved it", "#c9c9c9", "○○"),
+    ("no score", "#ffffff", "?"),
+)
+"""What a pair can be: words, colour, and the two marks (original, changed; filled means solved)."""
+MAX_DRAWN = 60
+"""More tasks than this do not fit side by side; the table has all of them."""
+
+
+def kind_of(row: PairResult) -> tuple[str, str, str]:
+    """Give the entry of `KINDS` that a pair is."""
+    if row.status is not PairStatus.PAIRED or row.baseline is None or row.treated is None:
+        return KINDS[4]
+    solved = (row.baseline.success > 0.0, row.treated.success > 0.0)
+    return {(True, True): KINDS[0], (False, True): KINDS[1], (True, False): KINDS[2], (False, False): KINDS[3]}[solved]
+
+
+def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the difference of every comparison with its interval, and dashed where unscored pairs could move it."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(FIGURE_STYLE):
+        figure = Figure(figsize=(7.2, 1.1 + 0.5 * len(comparisons)))
+        axes = figure.subplots()
+        for place, row in enumerate(comparisons):
+            low, high = (100.0 * bound for bound in row["difference_interval"])
+            bounds = [100.0 * bound for bound in row["difference_bounds"]]
+            if row["unresolved"]:
+                axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
+            axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
+            axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
+        axes.axvline(0.0, color="#000000", linewidth=0.8)
+        axes.set_yticks(
+            range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]
+        )
+        axes.set_ylim(len(comparisons) - 0.5, -0.5)
+        limit = max(
+            [
+                25.0,
+                *(
+                    abs(100.0 * bound)
+                    for row in comparisons
+                    for bound in (*row["difference_interval"], *row["difference_bounds"])
+                ),
+            ]
+        )
+        axes.set_xlim(-1.05 * limit, 1.05 * limit)
+        axes.set_xlabel("difference in solved tasks, points (right: changed is better)")
+    return figure
+
+
+def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
+    """Draw every task of every comparison: solved by both sides, by one, by none, or without a score."""
+    from matplotlib import rc_context
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    tasks = list(dict.fromkeys(row.task_id for row in rows))[:MAX_DRAWN]
+    lines = [(slot.name, treatment.name) for slot in plan.slots for treatment in plan.treatments]
+    by_place = {(row.slot, row.treatment, row.task_id): row for row in rows}
+    names = [kind[0] for kind in KINDS]
+    grid = [
+        [
+            names.index(kind_of(by_place[*line, task])[0]) if (*line, task) in by_place else len(KINDS) - 1
+            for task in tasks
+        ]
+        for line in lines
+    ]
+    with rc_context({**FIGURE_STYLE, "axes.grid": False}):
+        figure = Figure(figsize=(7.2, 1.5 + 0.42 * len(lines)))
+        axes = figure.subplots()
+        axes.pcolormesh(
+            grid,
+            cmap=ListedColormap([kind[1] for kind in KINDS]),
+            vmin=-0.5,
+            vmax=len(KINDS) - 0.5,
+            edgecolors="#808080",
+            linewidth=0.5,
+        )
+        for vertical, line in enumerate(grid):
+            for horizontal, kind in enumerate(line):
+                axes.text(
+                    horizontal + 0.5,
+                    vertical + 0.5,
+                    KINDS[kind][2],
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="#000001",
+                )
+        axes.set_xticks([place + 0.5 for place in range(len(tasks))], tasks, rotation=90 if len(tasks) > 20 else 0)
+        axes.set_yticks([place + 0.5 for place in range(len(lines))], [_shortened(f"{t} ({s})") for s, t in lines])
+        axes.set_ylim(len(lines), 0)
+        axes.set_xlabel("task")
+        used = sorted({kind for line in grid for kind in line})
+        figure.legend(
+            handles=[Patch(facecolor=KINDS[kind][1], edgecolor="#808080", label=KINDS[kind][0]) for kind in used],
+            loc="outside upper center",
+            ncols=min(len(used), 3),
+        )
+    return figure
+
+
+def _shortened(text: str, limit: int = 46) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,260 @@
+"""`ripieno verify` on the folder of a campaign: every change of it is found and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from campaign_lab import copy_of, invoke, lab_plan, run
+
+from ripieno.canonical import INDENTED_UNICODE_LINE
+from ripieno.chain import ChainWriter, walk_chain
+from ripieno.cli import main as ripieno_main
+from ripieno.receipts import seal
+from ripieno.verify import VerifyReport, VerifyStatus, verify
+from workers.official_arenas.protocol import content_hash
+
+CHAINS = ("events.jsonl", "cells.jsonl")
+PUBLIC = {"analysis.json", "campaign.json", "cells.jsonl", "events.jsonl", "index.html", "results.json"}
+"""What holds identities, counts and scores only, and may be shown to anybody."""
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A campaign with every kind of receipt: scored, failed arms, failed capture, failed intervention."""
+    folder = tmp_path_factory.mktemp("sealed")
+    plan = lab_plan(
+        folder,
+        tasks=3,
+        treatments=["own.text:append_instruction=be brief", "plan.self_ask.full_loop"],
+        fail_capture=["0"],
+        fail_treatment=["1"],
+        solve_treatment=["2"],
+    )
+    return run(plan, folder / "out").folder
+
+
+@pytest.fixture
+def folder(sealed: Path, tmp_path: Path) -> Path:
+    return copy_of(sealed, tmp_path / "copy")
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+def said(report: VerifyReport) -> str:
+    return " ".join(f"{row.name}: {row.detail}" for row in report.checks if not row.ok)
+
+
+def unfound(root: Path, change: Callable[[Path], object], undo: Callable[[Path, bytes], None]) -> list[str]:
+    """Change every file in turn; give those whose change is not found, or found without naming the file."""
+    missed: list[str] = []
+    for name in files(root):
+        path = root / name
+        data = path.read_bytes()
+        change(path)
+        report = verify(root)
+        if report.ok or report.status is not VerifyStatus.TAMPERED or path.name not in said(report):
+            missed.append(f"{name}: {report.status}: {said(report)[:160]}")
+        undo(path, data)
+    assert verify(root).status is VerifyStatus.COMPLETE
+    return missed
+
+
+def restore(path: Path, data: bytes) -> None:
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o600)
+
+
+def flip(place: float) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[int(place * (len(data) - 1))] ^= 1
+        path.write_bytes(bytes(data))
+
+    return change
+
+
+def test_an_untouched_campaign_is_complete_wherever_it_lies(sealed: Path, folder: Path) -> None:
+    first, second = verify(sealed), verify(folder)
+    assert (first.status, first.first_problem) == (VerifyStatus.COMPLETE, "")
+    assert first.digest == second.digest == json.loads((folder / "campaign.json").read_text())["receipt_sha256"]
+    kinds = {name.split("/")[0] for name in files(folder)}
+    assert {"capture", "pairs", "requests", "scopes", "plan.json", "index.html"} <= kinds
+
+
+@pytest.mark.parametrize("place", [0.0, 0.37, 0.5, 0.81, 1.0])
+def test_a_flipped_bit_anywhere_in_any_file_is_found_and_the_file_is_named(folder: Path, place: float) -> None:
+    assert unfound(folder, flip(place), restore) == []
+
+
+def test_a_flipped_bit_in_a_chain_is_found_at_its_line(folder: Path) -> None:
+    for name in CHAINS:
+        path = folder / name
+        lines = path.read_bytes().splitlines(keepends=True)
+        for number in range(1, len(lines) + 1):
+            changed = bytearray(lines[number - 1])
+            changed[len(changed) // 2] ^= 1
+            path.write_bytes(b"".join([*lines[: number - 1], bytes(changed), *lines[number:]]))
+            report = verify(folder)
+            assert report.status is VerifyStatus.TAMPERED
+            wanted = f"events.jsonl: line {number} " if name == "events.jsonl" else "cells.jsonl"
+            assert wanted in said(report), said(report)
+        path.write_bytes(b"".join(lines))
+
+
+def test_every_deleted_file_is_found_and_named(folder: Path) -> None:
+    missed = unfound(folder, Path.unlink, restore)
+    assert missed == []
+
+
+def test_every_emptied_file_is_found_and_named(folder: Path) -> None:
+    assert unfound(folder, lambda path: path.write_bytes(b""), restore) == []
+
+
+def test_a_file_that_is_a_link_is_found_and_named_although_its_bytes_are_the_same(folder: Path, tmp_path: Path) -> None:
+    def swap(path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.unlink(missing_ok=True)
+        path.rename(elsewhere)
+        path.symlink_to(elsewhere)
+
+    assert unfound(folder, swap, restore) == []
+
+
+def test_a_file_that_is_open_to_others_is_found_and_named(folder: Path) -> None:
+    def open_up(path: Path) -> None:
+        path.chmod(0o644)
+
+    missed = unfound(folder, open_up, restore)
+    assert {line.split(":")[0] for line in missed} == PUBLIC
+
+
+def test_a_folder_that_is_open_to_others_is_found(folder: Path) -> None:
+    for path in [path for path in folder.rglob("*") if path.is_dir()]:
+        path.chmod(0o755)
+        report = verify(folder)
+        assert report.status is VerifyStatus.TAMPERED, path
+        path.chmod(0o700)
+
+
+def test_a_file_that_was_added_is_found_and_named(folder: Path) -> None:
+    for place in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
+        path = place / "added.json"
+        path.write_text("{}")
+        path.chmod(0o600)
+        report = verify(folder)
+        assert report.status is VerifyStatus.TAMPERED
+        assert "added.json" in said(report)
+        path.unlink()
+
+
+def test_two_receipts_that_change_places_are_found(folder: Path) -> None:
+    names = [name for name in files(folder) if name.endswith("arm-outcome.json")]
+    first, second = (folder / name for name in names[:2])
+    aside = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(aside)
+    report = verify(folder)
+    assert report.status is VerifyStatus.TAMPERED
+    assert "arm-outcome.json" in said(report)
+
+
+def reseal(folder: Path) -> None:
+    """What somebody with the code would do after a change: list the files again, seal, and write the log again."""
+    from ripieno.files import inventory
+
+    old = json.loads((folder / "campaign.json").read_text())
+    fields = {name: item for name, item in old.items() if name != "receipt_sha256"}
+    fields["files"] = {
+        record.path: record.sha256
+        for record in inventory(folder)
+        if record.path not in ("campaign.json", "events.jsonl")
+    }
+    for name in ("results", "analysis"):
+        fields[f"{name}_sha256"] = content_hash(json.loads((folder / f"{name}.json").read_text()))
+    again = seal(fields)
+    (folder / "campaign.json").write_bytes(INDENTED_UNICODE_LINE.dumps(again))
+    payloads = [dict(entry.payload) for entry in walk_chain(folder / "events.jsonl") if not entry.closing]
+    (folder / "events.jsonl").unlink()
+    chain = ChainWriter(folder / "events.jsonl")
+    for payload in payloads:
+        chain.append(payload)
+    chain.close({"event": "complete", "receipt_sha256": again["receipt_sha256"]})
+
+
+def test_resealing_an_unchanged_campaign_verifies(folder: Path) -> None:
+    """Otherwise the two tests below would find the sealing and not the lie."""
+    reseal(folder)
+    assert verify(folder).status is VerifyStatus.COMPLETE
+
+
+def test_results_and_analysis_that_agree_with_each_other_but_not_with_the_receipts_are_found(folder: Path) -> None:
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.folder import read_json
+    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus, analyse
+
+    plan = parse_plan(read_json(folder / "plan.json"))
+    solved = ArmResult("terminal_success", 1.0, 1.0, 0.0, {}, "f" * 64)
+    lost = ArmResult("terminal_success", 0.0, 0.0, 0.0, {}, "f" * 64)
+    rows = [
+        PairResult(row.slot, row.treatment, row.task_id, PairStatus.PAIRED, row.cell_id, "success", lost, solved)
+        for row in collect_rows(folder, plan)
+    ]
+    (folder / "results.json").write_bytes(INDENTED_UNICODE_LINE.dumps([row.as_dict() for row in rows]))
+    (folder / "analysis.json").write_bytes(INDENTED_UNICODE_LINE.dumps(analyse(plan, rows)))
+    reseal(folder)
+    report = verify(folder)
+    assert report.status is VerifyStatus.TAMPERED
+    assert "results.json: does not follow from the receipts" in said(report)
+    assert "analysis.json: does not follow from the receipts" in said(report)
+
+
+def test_a_pair_that_was_taken_out_everywhere_but_in_the_plan_is_found(folder: Path) -> None:
+    index = json.loads((folder / "requests" / "index.json").read_text())
+    row = index[0]
+    shutil.rmtree(folder / "pairs" / row["slot"] / row["cell_id"])
+    reseal(folder)
+    report = verify(folder)
+    assert report.status is VerifyStatus.TAMPERED
+    assert "its ledger is missing" in said(report)
+
+
+def test_a_digest_that_was_noted_elsewhere_tells_a_resealed_folder_apart(sealed: Path, folder: Path) -> None:
+    noted = verify(sealed).digest
+    plan = folder / "command.json"
+    plan.write_bytes(INDENTED_UNICODE_LINE.dumps({"argv": ["another command"]}))
+    reseal(folder)
+    assert not verify(folder, expect=noted).ok
+    assert verify(sealed, expect=noted).ok
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "plan.json", "events.jsonl", "results.json"])
+def test_both_verifying_commands_say_the_same_and_exit_1(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flip(0.5)(folder / name)
+    for result in (
+        invoke("campaign", "verify", folder),
+        invoke("campaign", "verify", folder, "--json"),
+    ):
+        assert result.exit_code == 1
+        assert name in result.output
+    with pytest.raises(SystemExit) as end:
+        ripieno_main(["verify", str(folder)])
+    assert end.value.code == 1
+    assert name in capsys.readouterr().out
+
+
+def test_analyze_derives_the_same_again_and_writes_nothing(folder: Path) -> None:
+    before = {name: (folder / name).stat().st_mtime_ns for name in files(folder)}
+    done = invoke("campaign", "analyze", folder, "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == json.loads((folder / "analysis.json").read_text())
+    assert {name: (folder / name).stat().st_mtime_ns for name in files(folder)} == before
