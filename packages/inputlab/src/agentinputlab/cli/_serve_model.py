@@ -73,6 +73,10 @@ def _model(rules: Path | None, recording: Path | None, gguf: Path | None) -> tup
 
         recorded = load_recording(recording)
         return recorded.model, recorded.respond
+    import os
+
+    # One token is a row times matrices: a second BLAS thread gains little and loses all when the machine is busy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from agentinputlab.model_server.smollm2 import MODEL_NAME, load
 
     click.echo("Loading SmolLM2, a few seconds ...", err=True)

@@ -55,7 +55,8 @@ class SmolLM2:
 
     @property
     def identity(self) -> dict[str, str]:
-        """What decides the answers besides the request: file, runtime and its version, arithmetic, processor."""
+        """What decides the answers besides the request: file, runtime and its version, arithmetic, threads, machine."""
+        import os
         import platform
 
         import numpy as np
@@ -65,6 +66,7 @@ class SmolLM2:
             "gguf_sha256": self.gguf_sha256,
             "runtime": f"numpy {np.__version__}",
             "arithmetic": "float32",
+            "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
             "machine": platform.machine(),
             "prompt_cache": "none",
             "token_counter": TOKEN_COUNTER,
