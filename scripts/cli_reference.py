@@ -58,8 +58,8 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 | 3 | an experiment ran to its end and has failures, which stay in the count |
 | 130 | interrupted by Ctrl-C; the same command goes on from there |
 
-Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value. Nothing that a
-simulated user said, no prompt and no key is ever printed.
+Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value. Nothing
+that a simulated user said, no prompt and no key is ever printed.
 """
 
 

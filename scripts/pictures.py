@@ -1,12 +1,14 @@
 """Draw the pictures of the README: `.venv/bin/python scripts/pictures.py runs/push-...`.
 
-The planar push comes from a run folder; the power grid is run here, 1,000 steps from seed 42.
+The planar push comes from a run folder; the power grid (1,000 steps from seed 42) and the retail campaign (16 train
+tasks, four changes) are run here.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 
@@ -17,8 +19,21 @@ from scpn_phase_orchestrator.binding import load_binding_spec
 from scpn_phase_orchestrator.domainpacks import resolve_spec_path
 from scpn_phase_orchestrator.reporting.figures import comparison_figure
 from scpn_phase_orchestrator.runtime.simulation import simulate
+from workers.official_arenas.campaign.collect import collect_rows
+from workers.official_arenas.campaign.figures import task_figure
+from workers.official_arenas.campaign.plan import parse_plan
+from workers.official_arenas.campaign.run import run_campaign
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
+PLAN = {"release": "plan.plan_and_solve.ps_prompt"}
+ASK = {"release": "own.text", "parameters": {"append_instruction": "Ask when it is unclear which item is meant."}}
+FORGET = {"release": "own.text", "parameters": {"replace_context": "Be brief and friendly."}}
+RETAIL_TREATMENTS = {
+    "plan-first": [PLAN],
+    "ask-if-unclear": [ASK],
+    "plan-and-ask": [PLAN, ASK],
+    "policy-lost": [FORGET],
+}
 LOOK = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
 
 
@@ -39,6 +54,12 @@ def main(run: Path | None) -> None:
         assert before is not None
         assert after is not None
         comparison_figure(before, after).savefig(IMAGES / "power-grid.png", metadata={"Software": None}, **LOOK)
+        treatments = [{"name": name, "members": members} for name, members in RETAIL_TREATMENTS.items()]
+        plan = parse_plan({"split": "train", "treatments": treatments})
+        with TemporaryDirectory() as scratch:
+            result = run_campaign(plan, Path(scratch).resolve() / "retail", command=["scripts/pictures.py"])
+            figure = task_figure(plan, collect_rows(result.folder, plan))
+        figure.savefig(IMAGES / "retail-pairs.png", metadata={"Software": None}, **LOOK)
 
 
 if __name__ == "__main__":

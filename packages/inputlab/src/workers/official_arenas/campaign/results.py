@@ -44,7 +44,7 @@ _MEANINGS = {
     PairStatus.INTERRUPTED: "The pair was started and never reached its end; it was not started again.",
     PairStatus.REFUSED: "The driver refused the pair before any model call.",
     PairStatus.INTERVENTION_INTERRUPTED: "The intervention was started and never gave a result; it stays so.",
-    PairStatus.INVENTORY_INCOMPLETE: "The capture of another task never ended, so that no pair of its slot could be played.",
+    PairStatus.INVENTORY_INCOMPLETE: "The capture of another task never ended, so that its slot has nothing to play.",
     PairStatus.CAPTURE_FAILED: "The simulated user gave no usable first message; there was nothing to start from.",
     PairStatus.CAPTURE_UNRESOLVED: "The capture was started and never ended; it was not started again.",
 }

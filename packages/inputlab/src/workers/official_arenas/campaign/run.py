@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -139,7 +140,8 @@ def _bar(total: int, *, shown: bool | None) -> Generator[Callable[[], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True)) as progress:
+    # A descriptor of its own: while an arena runs, the console of this process leads to nowhere.
+    with os.fdopen(os.dup(2), "w") as stream, Progress(console=Console(file=stream)) as progress:
         task = progress.add_task("tasks", total=total)
         yield lambda: progress.advance(task)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
+from workers.official_arenas._console import quiet_console
 from workers.official_arenas.campaign.folder import CampaignFolder, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, slot_config
@@ -49,9 +50,10 @@ def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str
             resolve_arena(plan.arena), slot_config(plan, slot), output_root=root, phase=plan.phase, model_slot=slot.name
         )
         _bind_scope(folder, scope_path, draft)
-    done = retail_capture.run(
-        scope_path, _sha256(scope_path), durable=plan.durable, provider=resolve_arena(plan.arena), on_task=on_task
-    )
+    with quiet_console():  # what an arena prints may hold what a customer said
+        done = retail_capture.run(
+            scope_path, _sha256(scope_path), durable=plan.durable, provider=resolve_arena(plan.arena), on_task=on_task
+        )
     folder.record(
         name,
         {
@@ -201,7 +203,8 @@ def play(cell: Mapping[str, str]) -> str:
     session = _pair_session(root, cell["slot"])
     request = read_json(root / "requests" / cell["slot"] / cell["treatment"] / f"{cell['task']}.json")
     try:
-        session.run(request)
+        with quiet_console():
+            session.run(request)
     except retail_driver.RetailAttemptUnavailable:
         has_end = (root / "pairs" / cell["slot"] / cell["cell_id"] / "terminal.json").exists()
         return "failed" if has_end else "interrupted"
