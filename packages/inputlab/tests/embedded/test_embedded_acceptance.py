@@ -15,7 +15,17 @@ PLANNED = [1, 1, 1, 0, 1, 1, 1, 0]
 
 def run(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Play the test split and give the result of every arm."""
-    command = [sys.executable, "-m", "agentinputlab", "retail", "run", "--arena", "embedded", "--treatment"]
+    command = [
+        sys.executable,
+        "-m",
+        "agentinputlab",
+        "retail",
+        "run",
+        "--arena",
+        "embedded",
+        "--no-fsync",
+        "--treatment",
+    ]
     done = subprocess.run(
         [*command, "plan.plan_and_solve.ps_prompt", "--out", str(folder)], capture_output=True, text=True, check=False
     )

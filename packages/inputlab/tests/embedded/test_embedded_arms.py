@@ -12,6 +12,7 @@ import pytest
 from agentinputlab.backends.chat import ChatReply, ToolCall
 from agentinputlab.model_server import ChatServer
 from workers.official_arenas._trace_measurement import safe_trace_measurement
+from workers.official_arenas.embedded.errors import JudgeError
 from workers.official_arenas.protocol import OfficialArenaError, content_hash, standard_shared_budget
 from workers.official_arenas.providers.embedded_retail import EmbeddedRetailProvider, default_config
 
@@ -161,6 +162,24 @@ def test_a_babbling_model_is_met_with_patience_that_ends(play: Any) -> None:
     assert result.trace["termination"] == "user_stop"
     assert result.metrics["terminal_success"] == 0.0
     assert result.usage["unpriced_model_calls"] == result.usage["model_calls"] > 1
+
+
+@pytest.mark.parametrize("reply", [ChatReply("  "), ChatReply("yes"), ChatReply('{"results": []}')])
+def test_a_judge_without_a_covering_answer_fails_the_arm(play: Any, reply: ChatReply) -> None:
+    with scripted_model(reply) as server:
+        judge = {"kind": "openai", "model": "scripted", "args": {"api_base": server.base_url}}
+        config = PROVIDER.campaign_config(split="train", limit=16, judge=judge)
+        with pytest.raises(JudgeError):
+            play("4", config=config)
+        assert play("0", config=config).metrics["official_reward"] == 1.0, "no assertion, no question"
+
+
+def test_an_empty_message_of_the_customer_ends_as_malformed(play: Any) -> None:
+    with scripted_model(ChatReply("I want to cancel my order."), ChatReply(" ")) as server:
+        user = {"kind": "openai", "model": "scripted", "args": {"api_base": server.base_url}}
+        result = play("0", config=PROVIDER.campaign_config(split="train", limit=16, user=user))
+    assert result.trace["termination"] == "malformed_generated_trajectory"
+    assert result.trace["messages"][1]["content"] == "I want to cancel my order."
 
 
 # --- evidence -----------------------------------------------------------------------------------------------

@@ -47,7 +47,6 @@ def score(task: Task, messages: list[dict[str, Any]], termination: str = "user_s
         termination=termination,
         judge=PredicateJudge(EnvironmentUsage()),
         gold_hash=ARENA.gold_hash(task.id),
-        seconds=1.0,
     )
 
 
@@ -140,4 +139,4 @@ def test_an_answer_that_does_not_cover_the_assertions_is_refused(answer: object)
 def test_a_task_without_predicates_cannot_be_judged_by_them() -> None:
     task = ARENA.tasks["4"].model_copy(update={"embedded": None})
     with pytest.raises(JudgeError):
-        PredicateJudge(EnvironmentUsage()).decide(task, [("assistant", "I cannot.")], seconds=1.0)
+        PredicateJudge(EnvironmentUsage()).decide(task, [("assistant", "I cannot.")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
 from workers.official_arenas.embedded.chat_models import ChatModel
 from workers.official_arenas.embedded.customers import EnvironmentUsage
-from workers.official_arenas.embedded.errors import JudgeError
+from workers.official_arenas.embedded.errors import EpisodeTimeoutError, JudgeError, MalformedGenerationError
 from workers.official_arenas.embedded.task_model import Predicate, Task
 
 __all__ = [
@@ -47,7 +48,7 @@ class Judge(Protocol):
 
     usage: EnvironmentUsage
 
-    def decide(self, task: Task, turns: Sequence[tuple[str, str]], *, seconds: float) -> list[dict[str, Any]]:
+    def decide(self, task: Task, turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         """Give one row ``{expectedOutcome, reasoning, metExpectation}`` for each assertion of the task."""
         ...
 
@@ -118,7 +119,7 @@ class PredicateJudge:
 
     usage: EnvironmentUsage
 
-    def decide(self, task: Task, turns: Sequence[tuple[str, str]], *, seconds: float) -> list[dict[str, Any]]:
+    def decide(self, task: Task, turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         """Give the rows of the task's predicates.
 
         Raises:
@@ -159,14 +160,17 @@ class ModelJudge:
     max_tokens: int
     usage: EnvironmentUsage
 
-    def decide(self, task: Task, turns: Sequence[tuple[str, str]], *, seconds: float) -> list[dict[str, Any]]:
+    def decide(self, task: Task, turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         """Give the model's rows.
 
         Raises:
-            JudgeError: the answer does not cover the assertions.
+            JudgeError: no answer in time, an empty one, or one that does not cover the assertions.
         """
-        generation = self.model.generate(
-            judge_messages(task, turns), offer_tools=False, max_tokens=self.max_tokens, seconds=seconds
-        )
+        try:
+            generation = self.model.generate(
+                judge_messages(task, turns), offer_tools=False, max_tokens=self.max_tokens, seconds=math.inf
+            )
+        except (EpisodeTimeoutError, MalformedGenerationError) as error:  # of the judge, not of the conversation
+            raise JudgeError("Retail judge gave no answer") from error
         self.usage.add(input_tokens=generation.input_tokens, output_tokens=generation.output_tokens)
         return covered_results(generation.text, task.assertions)

@@ -91,7 +91,6 @@ def score_conversation(
     termination: str,
     judge: Judge,
     gold_hash: str,
-    seconds: float,
 ) -> Score:
     """Score one conversation.
 
@@ -102,7 +101,6 @@ def score_conversation(
         termination: how it ended.
         judge: who decides assertions; asked once, if there are any.
         gold_hash: `gold_database_hash` of the task.
-        seconds: time that the judge has.
 
     Raises:
         JudgeError: the judge's answer does not cover the assertions.
@@ -118,7 +116,7 @@ def score_conversation(
         if part == "DB":
             parts[part] = float(database_hash == gold_hash)
         elif part == "NL_ASSERTION":
-            rows = judge.decide(task, turns, seconds=seconds) if task.assertions else []
+            rows = judge.decide(task, turns) if task.assertions else []
             parts[part] = float(all(row["metExpectation"] for row in rows))
         elif part == "COMMUNICATE":
             parts[part] = float(_communicated(task.evaluation_criteria.communicate_info or [], turns))

@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
-import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agentinputlab.backends.tokens import TOKEN_COUNTER
-from workers.official_arenas._first_capture import capture_batch, create_receipt
+from workers.official_arenas._first_capture import capture_batch
 from workers.official_arenas._source_files import package_files, worker_base_files
-from workers.official_arenas.embedded.arena import DATA_FILES, Arena, load_arena, package_arena
-from workers.official_arenas.embedded.chat_models import EndpointModel, ScriptedAgent
+from workers.official_arenas.embedded.arena import DATA_FILES, load_arena, package_arena
+from workers.official_arenas.embedded.arms import Arm, customer_of
 from workers.official_arenas.embedded.config import (
     BENCHMARK_ID,
     SEED,
     build_config,
-    environment_model_policy,
     expected_locks,
     validate_config,
 )
-from workers.official_arenas.embedded.customers import (
-    Customer,
-    EnvironmentUsage,
-    ModelCustomer,
-    ScriptedCustomer,
-    user_prompt,
-)
-from workers.official_arenas.embedded.data_model import Database
 from workers.official_arenas.embedded.errors import EpisodeTimeoutError, MalformedGenerationError
-from workers.official_arenas.embedded.guidance import render_system_message
-from workers.official_arenas.embedded.judge import COVERAGE_GUARD, JUDGE_ID, Judge, ModelJudge, PredicateJudge
-from workers.official_arenas.embedded.orchestrator import GREETING, Conversation, Limits, trace_message
-from workers.official_arenas.embedded.scorer import SCORER_ID, Score, score_conversation
-from workers.official_arenas.embedded.task_model import Task
-from workers.official_arenas.embedded.tools import TOOL_NAMES, RetailTools, tool_schemas, tool_schemas_json
+from workers.official_arenas.embedded.judge import COVERAGE_GUARD, JUDGE_ID
+from workers.official_arenas.embedded.orchestrator import GREETING, trace_message
+from workers.official_arenas.embedded.records import capture_record
+from workers.official_arenas.embedded.scorer import SCORER_ID
 from workers.official_arenas.embedded.user import MAX_TURNS
 from workers.official_arenas.protocol import (
     OfficialArenaError,
@@ -46,10 +32,8 @@ from workers.official_arenas.protocol import (
     content_hash,
     intervention_usage,
     materialized_state,
-    merge_usage,
     require_materialized_budget,
     shared_budget,
-    visible_shared_budget,
 )
 from workers.official_arenas.providers._tau_budget import AgentAllowance, remaining_budget
 from workers.official_arenas.providers._tau_records import checked_replay
@@ -62,6 +46,7 @@ _MODULES = (
     "__init__.py",
     "agent.py",
     "arena.py",
+    "arms.py",
     "arithmetic.py",
     "chat_models.py",
     "config.py",
@@ -71,6 +56,7 @@ _MODULES = (
     "guidance.py",
     "judge.py",
     "orchestrator.py",
+    "records.py",
     "scorer.py",
     "steps.py",
     "task_model.py",
@@ -80,24 +66,9 @@ _MODULES = (
     "user.py",
 )
 _SCORING_MODULES = ("arithmetic.py", "data_model.py", "judge.py", "scorer.py", "tools.py")
-_ELIGIBLE_FAMILIES = ("reformulate", "decompose", "clarify", "curate")
 _BUDGET_EXHAUSTED = "shared_budget_exhausted_before_agent"
 _MALFORMED = "malformed_generated_trajectory"
 _TIMEOUT = "episode_timeout"
-_SCORE = "embedded_scorer"
-_ZERO = "predeclared_terminal_zero_not_fabricated_official_reward"
-_UNSCORED = frozenset(
-    {
-        "timeout",
-        "max_steps",
-        "too_many_errors",
-        "agent_error",
-        "user_error",
-        "infrastructure_error",
-        "context_window_exceeded",
-        "unexpected_error",
-    }
-)
 
 
 @lru_cache(maxsize=1)
@@ -230,11 +201,11 @@ class EmbeddedRetailProvider:
         arena = load_arena(checked["data_dir"])
         if task_id not in arena.tasks:
             raise OfficialArenaError("Retail task ID is not a safe official identity")
-        customer = _customer(checked, arena.tasks[task_id])
+        customer = customer_of(checked, arena.tasks[task_id])
         text = customer.reply([("assistant", GREETING)], seconds=checked["timeout"])
         history = [trace_message("assistant", GREETING, 0), trace_message("user", text, 1)]
         used = customer.usage
-        return _record(checked, arena, task_id, text, history), {
+        return capture_record(checked, arena, task_id, text, history), {
             "input_tokens": used.input_tokens,
             "output_tokens": used.output_tokens,
         }
@@ -288,7 +259,7 @@ class EmbeddedRetailProvider:
         state = materialized_state(arm_payload)
         budget = require_materialized_budget(arm_payload, shared_budget(checked))
         left = remaining_budget(budget, intervention_usage(arm_payload))
-        arm = _Arm(checked, protected, state, AgentAllowance.of(left), work_dir, durable)
+        arm = Arm(checked, protected, state, AgentAllowance.of(left), work_dir, durable)
         arm.start(role)
         if not arm.allowance.can_start():
             return arm.zero(_BUDGET_EXHAUSTED)
@@ -301,220 +272,6 @@ class EmbeddedRetailProvider:
         except Exception:
             arm.write("interrupted-trajectory.json", {"messages": arm.messages})
             raise
-
-
-class _Arm:
-    """One arm while it is played."""
-
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        protected: Mapping[str, Any],
-        state: Mapping[str, Any],
-        allowance: AgentAllowance,
-        work_dir: Path,
-        durable: bool,
-    ) -> None:
-        self._config = config
-        self._state = state
-        self._work_dir = work_dir
-        self._durable = durable
-        self.allowance = allowance
-        self.messages = [dict(row) for row in protected["initial_message_history"]]
-        self._arena = load_arena(config["data_dir"])
-        self._task = self._arena.tasks[protected["task_id"]]
-        self._customer = _customer(config, self._task)
-        self._judge = _judge(config)
-        self._is_priced = config["agent"]["backend"] == "scripted"
-        self._instance = secrets.token_hex(32)
-
-    def write(self, name: str, value: Mapping[str, Any]) -> None:
-        create_receipt(self._work_dir / name, value, durable=self._durable)
-
-    def start(self, role: str) -> None:
-        """Note the attempt before anything is spent."""
-        self.write(
-            "attempt-start.json",
-            {
-                "task_id": self._task.id,
-                "role": role,
-                "seed": SEED,
-                "attempt": 1,
-                "config_binding": content_hash(dict(self._config)),
-                "runtime_instance_id": self._instance,
-                "retry_permitted": False,
-            },
-        )
-
-    def play(self) -> ProviderArmResult:
-        clarification = self._clarification()
-        calls = self.allowance.left["model_calls"] or 0
-        agent = self._config["agent"]
-        max_tokens = shared_budget(self._config)["max_output_tokens_per_call"]  # type: ignore[index] - checked config
-        if agent["backend"] == "openai":
-            max_tokens = min(max_tokens, agent["args"]["max_tokens"])
-        limits = Limits(
-            max_steps=min(self._config["max_steps"], 2 * (calls + (clarification is not None))),
-            max_errors=self._config["max_errors"],
-            max_tokens=max_tokens,
-            deadline=time.monotonic() + self._config["timeout"],
-        )
-        conversation = Conversation(
-            system=render_system_message(
-                self._state["instruction"], tuple(block["text"] for block in self._state["context"])
-            ),
-            query=self._state["query"] or None,
-            agent=ScriptedAgent() if self._is_priced else EndpointModel(agent["model"], agent["args"]),
-            customer=self._customer,
-            tools=RetailTools(Database(self._arena.data)),
-            allowance=self.allowance,
-            limits=limits,
-            messages=self.messages,
-        )
-        termination = conversation.play(clarification=clarification)
-        score = score_conversation(
-            self._arena.data,
-            self._task,
-            self.messages,
-            termination=termination,
-            judge=self._judge,
-            gold_hash=self._arena.gold_hash(self._task.id),
-            seconds=limits.seconds,
-        )
-        return self._scored(termination, score)
-
-    def _clarification(self) -> str | None:
-        question = self._state["metadata"].get("clarification_request")
-        if question is None:
-            return None
-        if not isinstance(question, str) or not question.strip():
-            raise OfficialArenaError("Retail clarification request must be non-blank text")
-        return question
-
-    def _scored(self, termination: str, score: Score) -> ProviderArmResult:
-        stopped = self.allowance.hard_stops > 0 or termination in _UNSCORED
-        metrics = {
-            "official_reward": score.reward,
-            "terminal_success": 0.0 if stopped else score.reward,
-            "cost": 0.0,
-            "adapter_hard_stops": float(self.allowance.hard_stops),
-        }
-        trace = self._trace(termination, _SCORE, self.allowance.hard_stops)
-        trace["reward_info"] = score.as_dict()
-        self.write("simulation.json", {**trace, **self._evidence(metrics)})
-        return ProviderArmResult(metrics, trace, self._usage(), self._instance)
-
-    def zero(self, reason: str) -> ProviderArmResult:
-        metrics = {"official_reward": 0.0, "terminal_success": 0.0, "cost": 0.0, "adapter_hard_stops": 1.0}
-        trace = self._trace(reason, _ZERO, 1)
-        self.write("terminal-zero.json", {**trace, **self._evidence(metrics), "reason": reason})
-        return ProviderArmResult(metrics, trace, self._usage(), self._instance)
-
-    def _trace(self, termination: str, provenance: str, hard_stops: int) -> dict[str, Any]:
-        """What was played and how it ended; the same whoever generated the same messages."""
-        return {
-            "messages": self.messages,
-            "termination": termination,
-            "hard_stops": hard_stops,
-            "discarded_tool_calls": self.allowance.discarded_tool_calls,
-            "score_provenance": provenance,
-            "arena": self._arena.label,
-        }
-
-    def _evidence(self, metrics: Mapping[str, float]) -> dict[str, Any]:
-        """What belongs to an arm beside its trace."""
-        environment = EnvironmentUsage()
-        for part in (self._customer.usage, self._judge.usage):
-            environment.model_calls += part.model_calls
-            environment.input_tokens += part.input_tokens
-            environment.output_tokens += part.output_tokens
-        return {
-            "task_id": self._task.id,
-            "metrics": dict(metrics),
-            "usage": self._usage(),
-            "environment_usage": environment.as_dict(),
-            "environment_model_policy": environment_model_policy(self._config),
-            "token_counter": TOKEN_COUNTER if self._is_priced else f"endpoint:{self._config['agent']['model']}",
-            "pricing": "scripted_free" if self._is_priced else "local_unpriced_not_free",
-        }
-
-    def _usage(self) -> dict[str, Any]:
-        calls = self.allowance.used["model_calls"]
-        return merge_usage({**self.allowance.used, "unpriced_model_calls": 0 if self._is_priced else calls})
-
-
-def _customer(config: Mapping[str, Any], task: Task) -> Customer:
-    part = config["user"]
-    if part["kind"] == "openai":
-        model = EndpointModel(part["model"], part["args"])
-        return ModelCustomer(model, user_prompt(task), part["args"]["max_tokens"])
-    if task.embedded is None:
-        raise OfficialArenaError("Retail task has no script; it needs a user of kind openai")
-    return ScriptedCustomer(task.embedded.user)
-
-
-def _judge(config: Mapping[str, Any]) -> Judge:
-    part = config["judge"]
-    if part["kind"] == "openai":
-        model = EndpointModel(part["model"], part["args"], response_format={"type": "json_object"})
-        return ModelJudge(model, part["args"]["max_tokens"], EnvironmentUsage())
-    return PredicateJudge(EnvironmentUsage())
-
-
-def _record(
-    config: Mapping[str, Any], arena: Arena, task_id: str, query: str, history: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """Give the five-field record: what interventions may see, and what only a worker may read."""
-    budget = shared_budget(config)
-    return {
-        "checkpoint_id": task_id,
-        "group_key": task_id,
-        "visible_state": {
-            "query": query,
-            "task_id": task_id,
-            "instruction": arena.policy,
-            "context": [
-                _block("official_policy", arena.policy, "public_policy", {}),
-                _block("official_tool_catalog", tool_schemas_json(), "tool_schemas", {"tool_defs_hash": _tools_hash()}),
-            ],
-            "messages": [{"role": "user", "content": query, "name": None}],
-            "tool_names": list(TOOL_NAMES),
-            "metadata": {
-                "benchmark_id": BENCHMARK_ID,
-                "arena": arena.label,
-                "checkpoint_phase": "after_initial_user_message",
-                "clarification_roundtrip_available": True,
-                "state_restore_available": True,
-                "capture_attempt": 1,
-                "capture_seed": SEED,
-                "acquire_structural_na": "no_native_KB_or_approved_public_retriever",
-            },
-            "budget": None if budget is None else visible_shared_budget(budget),
-        },
-        "eligible_families": list(_ELIGIBLE_FAMILIES),
-        "protected": {
-            "task_id": task_id,
-            "initial_message_history": history,
-            "capture_attempt": 1,
-            "capture_seed": SEED,
-            "locked_dependency_hashes": dict(config["locked_dependency_hashes"]),
-        },
-    }
-
-
-def _block(block_id: str, text: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "text": text,
-        "block_id": block_id,
-        "source": f"{BENCHMARK_ID}.{source}",
-        "score": None,
-        "metadata": dict(metadata),
-    }
-
-
-@lru_cache(maxsize=1)
-def _tools_hash() -> str:
-    return content_hash(list(tool_schemas()))
 
 
 def default_config(split: str = "test", limit: int | None = None) -> dict[str, Any]:
