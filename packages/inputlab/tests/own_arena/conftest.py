@@ -35,11 +35,6 @@ def lay_on_path(project: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def put_on_path() -> Callable[[Path, Path], None]:
-    return lay_on_path
-
-
-@pytest.fixture
 def installed(tmp_path: Path) -> Path:
     folder = tmp_path / "site"
     folder.mkdir()

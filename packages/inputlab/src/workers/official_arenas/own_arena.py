@@ -149,13 +149,9 @@ class OwnArena(ABC):
             "providers/_tau_budget.py",
             "providers/_tau_config.py",
         )
-        counter = package_files("agentinputlab/backends/tokens.py")  # its counts decide when a budget is used up
-        return {
-            **worker_base_files(),
-            **counter,
-            **package_files(*(f"{_HERE}/{name}" for name in ours)),
-            **self._own_files,
-        }
+        backends = ("tokens.py", "llm/_completion.py", "llm/_http.py", "llm/_local.py", "llm/_types.py")
+        names = [f"{_HERE}/{name}" for name in ours] + [f"agentinputlab/backends/{name}" for name in backends]
+        return {**worker_base_files(), **package_files(*names), **self._own_files}
 
     def helper_files(self) -> Mapping[str, Path]:
         """Give the arena's own files."""
