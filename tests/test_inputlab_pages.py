@@ -28,7 +28,7 @@ from workers.official_arenas.campaign.results import PairStatus
 from workers.official_arenas.cli._errors import answered
 from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY
 from workers.official_arenas.protocol import OfficialArenaError
-from workers.official_arenas.providers import resolve_provider
+from workers.official_arenas.providers.fixture import FixtureProvider
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -151,15 +151,15 @@ def recorded(folder: Path, failed_capture: Mapping[str, Any]) -> dict[str, Mappi
 
 def failed_capture(root: Path) -> dict[str, Any]:
     """The receipt of a task whose simulated user broke."""
-    provider: Any = resolve_provider("workers.official_arenas.providers.fixture:factory")
 
-    class Broken(type(provider)):
+    class Broken(FixtureProvider):
         def _first_turn(self, config: Mapping[str, Any], task_id: str) -> Any:
             raise OfficialArenaError("no first message")
 
     root.mkdir(mode=0o700)
-    config = provider.campaign_config(split="test", limit=1, agent={"backend": "scripted"}, budget=None)
-    capture_batch(Broken(), config, output_root=root)
+    arena = Broken()
+    config = arena.campaign_config(split="test", limit=1, agent={"backend": "scripted"}, budget=None)
+    capture_batch(arena, config, output_root=root)
     return read(only(root.glob("first-capture-*[0-9].json")))
 
 
@@ -301,7 +301,7 @@ def test_the_steps_in_the_log_are_those_of_the_page(embedded_campaign: Path) -> 
 
 
 def test_the_statuses_of_pairs_are_those_of_the_page() -> None:
-    (row,) = re.findall(r"^\| `status` \| (`paired_scored`.*`capture_unresolved`) \|$", FILES, re.MULTILINE)
+    (row,) = re.findall(r"^\| `status` \| (`paired_scored`.*) \|$", FILES, re.MULTILINE)
     assert re.findall(r"`(\w+)`", row) == [status.value for status in PairStatus]
 
 
@@ -440,17 +440,8 @@ def test_exit_codes_of_the_page_are_what_the_commands_give(tmp_path: Path) -> No
     assert code("validate-registry", str(tmp_path / "broken.json")) == 1
     assert code("show", "nope") == 2
     assert code("retail", "run", "--out", str(tmp_path / "run")) == 2
-    needs_a_model = [
-        "retail",
-        "run",
-        "--arena",
-        "fixture",
-        "--treatment",
-        "plan.plan_and_solve.plan_call",
-        "--tasks",
-        "1",
-    ]
-    assert code(*needs_a_model, "--no-fsync", "--out", str(tmp_path / "failures")) == 3
+    needs_a_model = ["--treatment", "plan.plan_and_solve.plan_call", "--tasks", "1", "--no-fsync"]
+    assert code("retail", "run", "--arena", "fixture", *needs_a_model, "--out", str(tmp_path / "failures")) == 3
     with pytest.raises(click.exceptions.Exit) as stopped, answered(click.Context(agentinputlab)):
         raise KeyboardInterrupt
     assert stopped.value.exit_code == 130
