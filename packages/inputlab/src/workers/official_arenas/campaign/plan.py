@@ -63,12 +63,13 @@ class InterventionModel(_Strict):
     """The model that interventions may call; without one, a treatment that needs a model fails and is counted.
 
     Attributes:
-        kind: ``agent`` (the slot's own endpoint), ``rules`` (a file of scripted replies) or ``none``.
+        kind: ``agent`` (the slot's own endpoint), ``rules`` (a file of scripted replies), ``arena`` (the scripted
+            replies that come with the arena) or ``none``.
         rules: the file, for ``rules``; its hash becomes part of the plan.
         rules_sha256: filled in when the plan is prepared.
     """
 
-    kind: Literal["none", "agent", "rules"] = "none"
+    kind: Literal["none", "agent", "rules", "arena"] = "none"
     rules: str | None = None
     rules_sha256: str | None = None
 

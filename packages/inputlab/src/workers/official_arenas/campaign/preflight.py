@@ -15,7 +15,16 @@ from workers.official_arenas._budgets import standard_shared_budget
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
 from workers.official_arenas.providers import provider_entrypoint, resolve_provider
 
-__all__ = ["Preflight", "build_intervention", "pin_rules", "preflight", "resolve_arena", "slot_config", "slot_spends"]
+__all__ = [
+    "Preflight",
+    "build_intervention",
+    "pin_rules",
+    "preflight",
+    "resolve_arena",
+    "rules_file",
+    "slot_config",
+    "slot_spends",
+]
 
 _ARMS = 2
 
@@ -70,9 +79,9 @@ def preflight(plan: CampaignPlan) -> Preflight:
         blockers += _problems_of(treatment)
     for slot in plan.slots:
         config = slot_config(plan, slot)
-        blockers += [
-            f"slot {slot.name}: {problem}" for problem in (*_problems_of_model(slot), *provider.doctor(config))
-        ]
+        with quiet_console():  # an arena may load libraries that greet
+            problems = (*_problems_of_model(slot), *provider.doctor(config))
+        blockers += [f"slot {slot.name}: {problem}" for problem in problems]
         tasks = tuple(provider.task_ids(config))
         bounds += _bounds(plan, slot, provider.environment_calls_bound(config), len(tasks))
     return Preflight(
@@ -137,17 +146,17 @@ def _problems_of(treatment: Treatment) -> list[str]:
     return []
 
 
-def _problems_of_model(slot: ModelSlot) -> list[str]:
+def _problems_of_model(plan: CampaignPlan, slot: ModelSlot) -> list[str]:
     """Say what would let every intervention fail that asks a model, after captures were paid for."""
     model = slot.intervention_model
     if model.kind == "agent" and (slot.agent.backend != "openai" or "api_base" not in slot.agent.args):
         return ["intervention_model.kind 'agent' needs agent.backend 'openai' with args.api_base"]
-    if model.kind != "rules":
-        return []
     from agentinputlab.backends.scripted import load_rules
 
     try:
-        load_rules(Path(str(model.rules)))
+        rules = rules_file(plan, slot)
+        if rules is not None:
+            load_rules(rules)
     except (AgentInputLabError, RipienoError, OSError) as error:
         return [f"intervention_model.rules: {error}"]
     return []
@@ -178,23 +187,38 @@ def _bounds(plan: CampaignPlan, slot: ModelSlot, environment: tuple[int, int], t
     return rows
 
 
+def rules_file(plan: CampaignPlan, slot: ModelSlot) -> Path | None:
+    """Give the file of scripted replies that a slot's interventions are answered from, or None.
+
+    Raises:
+        ValidationError: the arena brings none.
+    """
+    model = slot.intervention_model
+    if model.kind != "arena":
+        return None if model.rules is None else Path(model.rules)
+    provider = resolve_arena(plan.arena)
+    if not hasattr(provider, "intervention_rules"):
+        raise ValidationError(f"slot {slot.name}: arena {plan.arena} brings no scripted replies for interventions")
+    return provider.intervention_rules()
+
+
 def pin_rules(plan: CampaignPlan) -> CampaignPlan:
     """Give the plan with the hash of every rules file that it names.
 
     Raises:
         ValidationError: a file cannot be read, or the plan names another hash.
     """
-    return plan.model_copy(update={"slots": tuple(_pinned(slot) for slot in plan.slots)})
+    return plan.model_copy(update={"slots": tuple(_pinned(plan, slot) for slot in plan.slots)})
 
 
-def _pinned(slot: ModelSlot) -> ModelSlot:
-    model = slot.intervention_model
-    if model.rules is None:
+def _pinned(plan: CampaignPlan, slot: ModelSlot) -> ModelSlot:
+    model, rules = slot.intervention_model, rules_file(plan, slot)
+    if rules is None:
         return slot
     try:
-        found = sha256_file(model.rules)
+        found = sha256_file(rules)
     except (OSError, IntegrityError) as error:
-        raise ValidationError(f"slot {slot.name}: rules file {model.rules} cannot be read") from error
+        raise ValidationError(f"slot {slot.name}: rules file {rules} cannot be read") from error
     if model.rules_sha256 not in (None, found):
-        raise ValidationError(f"slot {slot.name}: rules file {model.rules} differs from rules_sha256 of the plan")
+        raise ValidationError(f"slot {slot.name}: rules file {rules} differs from rules_sha256 of the plan")
     return slot.model_copy(update={"intervention_model": model.model_copy(update={"rules_sha256": found})})

@@ -13,7 +13,7 @@ from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas.campaign.folder import CampaignFolder, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
-from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, slot_config
+from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
 from workers.official_arenas.protocol import OfficialArenaError
 
 __all__ = ["capture_slot", "prepare_pairs", "run_interventions", "run_pairs"]
@@ -241,7 +241,7 @@ class _BoundSlot:
         self.checkpoints = {
             row["checkpoint_id"]: row for row in read_json(snapshot / "checkpoints.json")["checkpoints"]
         }
-        self.backend = _intervention_backend(self.slot)
+        self.backend = _intervention_backend(self.plan, self.slot)
 
 
 @lru_cache(maxsize=64)
@@ -282,13 +282,13 @@ def _bind_scope(folder: CampaignFolder, path: Path, draft: Mapping[str, Any]) ->
     write_json(path, {**draft, "execution_enabled": True, "authorizations": authorizations(folder)})
 
 
-def _intervention_backend(slot: ModelSlot) -> Any:
+def _intervention_backend(plan: CampaignPlan, slot: ModelSlot) -> Any:
     model = slot.intervention_model
-    if model.kind == "rules":
+    rules = rules_file(plan, slot)
+    if rules is not None:
         from agentinputlab.backends.llm import ScriptedBackend
         from agentinputlab.backends.scripted import load_rules
 
-        rules = Path(str(model.rules))
         if _sha256(rules) != model.rules_sha256:
             raise OfficialArenaError(f"Rules of slot {slot.name} were changed since the plan was made")
         return ScriptedBackend(load_rules(rules))

@@ -38,6 +38,7 @@ treatments:              # each is compared with the unchanged input
   - plan.plan_and_solve.ps_plus_prompt
 slots:                   # the models under test
   - name: scripted       # the arena's rule policy: free, offline, repeatable
+    intervention_model: {kind: arena}  # interventions that ask a model get the arena's scripted replies
   # - name: small
   #   agent:
   #     backend: openai

@@ -45,7 +45,8 @@ def run_demo(treatment: str, split: str, out: Path | None, as_json: bool) -> Non
     if folder.exists():
         raise InputError(f"{folder} exists; name a folder that does not")
     try:
-        plan = parse_plan({"arena": "embedded", "split": split, "treatments": [treatment]})
+        slot = {"name": "scripted", "intervention_model": {"kind": "arena"}}
+        plan = parse_plan({"arena": "embedded", "split": split, "treatments": [treatment], "slots": [slot]})
         result = run_campaign(plan, folder, command=["ripieno demo retail", *sys.argv[1:]])
     except (AgentInputLabError, OfficialArenaError) as error:
         raise InputError(str(error)) from error

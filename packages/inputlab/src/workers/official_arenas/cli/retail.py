@@ -63,7 +63,7 @@ def retail() -> None:
 @click.option(
     "--rules",
     type=click.Path(path_type=Path),
-    help="Scripted replies for interventions that ask a model (with a scripted agent).",
+    help="Scripted replies for interventions that ask a model.  [default: the arena's own, with a scripted agent]",
 )
 @click.option("--price-in", type=click.FloatRange(min=0), help="Money per million tokens read.")
 @click.option("--price-out", type=click.FloatRange(min=0), help="Money per million tokens written.")
@@ -134,7 +134,7 @@ def _plan(options: dict[str, Any]) -> CampaignPlan:
     url, model = options["model_url"], options["model_name"]
     if (url is None) != (model is None):
         raise ValidationError("--model-url and --model belong together: give both, or neither")
-    slot: dict[str, Any] = {"name": "scripted"}
+    slot: dict[str, Any] = {"name": "scripted", "intervention_model": {"kind": _own_replies(options["arena"])}}
     if url is not None:
         args: dict[str, Any] = {"api_base": url, "max_tokens": options["max_tokens"], "temperature": 0, "seed": 17}
         args |= {"num_retries": 0, "timeout": 120.0}
@@ -161,6 +161,14 @@ def _plan(options: dict[str, Any]) -> CampaignPlan:
         }
     )
     return pin_rules(plan)
+
+
+def _own_replies(arena: str) -> str:
+    """Say whether an arena brings scripted replies for interventions that ask a model."""
+    from workers.official_arenas.campaign.plan import ARENA_NAMES
+    from workers.official_arenas.campaign.preflight import resolve_arena
+
+    return "arena" if hasattr(resolve_arena(ARENA_NAMES.get(arena, arena)), "intervention_rules") else "none"
 
 
 def _treatments(options: dict[str, Any]) -> list[Any]:

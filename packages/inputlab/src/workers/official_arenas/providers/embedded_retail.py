@@ -11,7 +11,7 @@ from typing import Any
 
 from workers.official_arenas._first_capture import capture_batch
 from workers.official_arenas._source_files import package_files, worker_base_files
-from workers.official_arenas.embedded.arena import DATA_FILES, load_arena, package_arena
+from workers.official_arenas.embedded.arena import DATA_FILES, INTERVENTION_RULES, load_arena, package_arena
 from workers.official_arenas.embedded.arms import Arm, customer_of
 from workers.official_arenas.embedded.config import (
     BENCHMARK_ID,
@@ -104,6 +104,10 @@ class EmbeddedRetailProvider:
     def split_sizes(self) -> Mapping[str, int]:
         """Number of own tasks per split."""
         return MappingProxyType({name: len(ids) for name, ids in package_arena().splits.items()})
+
+    def intervention_rules(self) -> Path:
+        """Give scripted replies for interventions that ask a model, as `agentinputlab.backends.scripted` reads them."""
+        return INTERVENTION_RULES
 
     def source_files(self) -> Mapping[str, Path]:
         """Give everything that decides an arm's outcome, data files included."""
