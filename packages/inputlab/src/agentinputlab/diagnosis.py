@@ -24,6 +24,8 @@ from agentinputlab.registry.cards import Needs, ReleaseCard
 
 __all__ = ["Diagnosis", "Finding", "ReleaseState", "diagnose"]
 
+_AGENT = {"backend": "scripted", "model": "scripted-agent.v1", "args": {}}
+"""An agent that needs nothing; an arena without one says so."""
 FREE_BYTES = 200 * 2**20
 """A campaign of a few hundred pairs with its receipts fits into this."""
 
@@ -141,7 +143,9 @@ def _arenas() -> Iterator[Finding]:
     for entry in sorted(entry_points(group="agentinputlab.arenas"), key=lambda entry: entry.name):
         try:
             provider = entry.load()()
-            config = provider.campaign_config(split=next(iter(provider.split_sizes)), limit=1, agent=None, budget=None)
+            config = provider.campaign_config(
+                split=next(iter(provider.split_sizes)), limit=1, agent=_AGENT, budget=None
+            )
             problems = provider.doctor(config)
         except Exception as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
             problems = (f"{type(error).__name__}",)

@@ -157,11 +157,11 @@ def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
 
 
 def _lead(plan: CampaignPlan, rows: Sequence[PairResult], measured: str) -> str:
-    tasks = len({(row.slot, row.task_id) for row in rows})
+    tasks = len({row.task_id for row in rows})
     names = ", ".join(treatment.name for treatment in plan.treatments)
     return (
-        f"A customer-service agent played {tasks} retail tasks twice from the very same first customer message: once "
-        f"with the input as it was, once with the input changed by {names}. Each side was played once and never "
+        f"An agent played {tasks} tasks of the arena {plan.arena} twice from the very same first message of the user: "
+        f"once with the input as it was, once with the input changed by {names}. Each side was played once and never "
         f"repeated. {measured}"
     )
 
@@ -175,7 +175,7 @@ _USAGE_TEXT = (
     "judge are part of the arena and not counted here."
 )
 _METHOD_TEXT = (
-    "Before anything ran, a plan fixed the tasks, the changes and the test. The first customer message of a task was "
+    "Before anything ran, a plan fixed the tasks, the changes and the test. The user's first message of a task was "
     "then recorded once; both sides start from that record. A slot that was started is never started again: a crash, "
     "a timeout or a wrong answer of a model stays what it was. One limit on calls and tokens covers the intervention "
     "and the agent together, so a change cannot win by spending more than the original could."

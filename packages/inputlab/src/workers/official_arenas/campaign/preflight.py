@@ -12,6 +12,7 @@ from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
 from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
+from workers.official_arenas._console import quiet_console
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
 from workers.official_arenas.providers import provider_entrypoint, resolve_provider
 
@@ -80,7 +81,7 @@ def preflight(plan: CampaignPlan) -> Preflight:
     for slot in plan.slots:
         config = slot_config(plan, slot)
         with quiet_console():  # an arena may load libraries that greet
-            problems = (*_problems_of_model(slot), *provider.doctor(config))
+            problems = (*_problems_of_model(plan, slot), *provider.doctor(config))
         blockers += [f"slot {slot.name}: {problem}" for problem in problems]
         tasks = tuple(provider.task_ids(config))
         bounds += _bounds(plan, slot, provider.environment_calls_bound(config), len(tasks))
@@ -142,7 +143,7 @@ def _problems_of(treatment: Treatment) -> list[str]:
         return [f"treatment {treatment.name}: {error}"]
     families = {SemanticFamily(member.family) for member in getattr(intervention, "members", (intervention,))}
     if SemanticFamily.ACQUIRE in families:
-        return [f"treatment {treatment.name}: the arena has no approved source to retrieve from, so it cannot acquire"]
+        return [f"treatment {treatment.name}: it acquires documents, and a campaign has no retriever to give it"]
     return []
 
 
