@@ -24,6 +24,7 @@ from agentinputlab.registry.cards import Needs
 from ripieno.verify import verify
 from workers.official_arenas import _pair_play, _rejections, protocol
 from workers.official_arenas._first_capture import capture_batch
+from workers.official_arenas.campaign.plan import InterventionModel
 from workers.official_arenas.campaign.results import PairStatus
 from workers.official_arenas.cli._errors import answered
 from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY
@@ -303,6 +304,14 @@ def test_the_steps_in_the_log_are_those_of_the_page(embedded_campaign: Path) -> 
 def test_the_statuses_of_pairs_are_those_of_the_page() -> None:
     (row,) = re.findall(r"^\| `status` \| (`paired_scored`.*) \|$", FILES, re.MULTILINE)
     assert re.findall(r"`(\w+)`", row) == [status.value for status in PairStatus]
+
+
+def test_the_kinds_of_intervention_models_are_those_of_the_page() -> None:
+    (row,) = re.findall(r"^\| `intervention_model` \| .*`(\{.*\})` \|$", FILES, re.MULTILINE)
+    (kinds,) = re.findall(r'"kind": (.*), "rules"', row.replace('"rules" or', '"rules",'))
+    known = InterventionModel.model_json_schema()["properties"]
+    assert set(re.findall(r'"(\w+)"', kinds)) == set(known["kind"]["enum"])
+    assert {"kind", *re.findall(r'"(rules\w*)":', row)} == set(known)
 
 
 def by_the_page(cell: Path) -> subprocess.CompletedProcess[str]:
