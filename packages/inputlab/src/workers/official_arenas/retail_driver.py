@@ -14,7 +14,7 @@ if not __package__:  # started as a file: make `workers` importable
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
 from ripieno.receipts import seal
@@ -110,7 +110,12 @@ def cell_identity(request: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         request: an atomic request, or the envelope around one.
     """
-    atomic = cast("Mapping[str, Any]", request.get("atomic_request", request))
+    return _identity_with(cast("Mapping[str, Any]", request.get("atomic_request", request)), materialized_state)
+
+
+def _identity_with(
+    atomic: Mapping[str, Any], state_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[str, Any]:
     names = (
         "benchmark_id",
         "checkpoint_id",
@@ -120,17 +125,23 @@ def cell_identity(request: Mapping[str, Any]) -> dict[str, Any]:
         "seed",
         "locked_dependency_hashes",
     )
-    return {**{name: atomic[name] for name in names}, "arms": [_arm_identity(arm) for arm in arms_by_role(atomic)]}
+    arms = [_arm_identity(arm, state_of) for arm in arms_by_role(atomic)]
+    return {**{name: atomic[name] for name in names}, "arms": arms}
 
 
-def _arm_identity(arm: Mapping[str, Any]) -> dict[str, Any]:
+def _arm_identity(arm: Mapping[str, Any], state_of: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> dict[str, Any]:
     payload = arm["payload"]
     return {
         "role": arm["role"],
         "arm_id": arm["arm_id"],
         **{name: payload.get(name) for name in ("release_id", "profile_kind", "model_slot", "arm_parameters")},
-        "budget": materialized_state(payload).get("budget"),
+        "budget": state_of(payload).get("budget"),
     }
+
+
+def _checked_state(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give the materialized state of a payload whose hashes were checked with its request."""
+    return cast("Mapping[str, Any]", payload["intervention_execution"]["materialized_state"])
 
 
 def cell_id(request: Mapping[str, Any]) -> str:
@@ -241,7 +252,7 @@ class PairSession:
         _require_one_model_slot(request)
         scope = self._scope_of(entrypoint, identity)
         _scopes.require_frozen_config(scope, config_sha256)
-        identity_of_cell = cell_identity(request)
+        identity_of_cell = _identity_with(request, _checked_state)  # the request was checked above
         cell = content_hash(identity_of_cell)
         scope.require_cell(cell)
         self._open_root(scope)
