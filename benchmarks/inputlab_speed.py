@@ -458,7 +458,8 @@ def main() -> None:
             "same system calls with the same bytes and their SHA-256, and nothing else (of a start: `python -c "
             "pass`), of a pair with fsync those of the ledger's own 8 files; it is "
             "measured in the same place; the first lines of the script say which calls."
-            " On ext4 files are slower to make for a while after others on that disk were deleted; the floor shows it too."
+            " On ext4 files are slower to make for a while after others on that disk were deleted; the floor shows it "
+            "too."
         ),
         columns=SHOWN,
         rows=rows,
