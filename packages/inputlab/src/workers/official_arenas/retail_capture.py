@@ -185,14 +185,19 @@ def _provider_of(data: bytes) -> OfficialArenaProvider:
     """Give the installed arena whose revision a scope names; a scope of none fails at the check of its revision."""
     value = parse_json(data)
     revision = cast("Mapping[str, object]", value).get("source_revision") if isinstance(value, Mapping) else None
+    found: list[OfficialArenaProvider] = []
     for entrypoint in dict.fromkeys(installed_providers().values()):
         try:
             provider = resolve_provider(entrypoint)
         except OfficialArenaError:
             continue  # an arena that cannot be loaded here is not the one; the others still count
         if provider.source_revision == revision:
-            return provider
-    raise OfficialArenaError("Retail capture scope is not enabled or valid")
+            found.append(provider)
+    if len(found) > 1:
+        raise OfficialArenaError("Retail capture scope fits more than one installed arena")
+    if not found:
+        raise OfficialArenaError("Retail capture scope is not enabled or valid")
+    return found[0]
 
 
 # --- projection ---------------------------------------------------------------------------------------------
