@@ -72,11 +72,10 @@ class Profile:
         Raises:
             InputError: the value holds something that JSON cannot say; the message names the place.
         """
-        if self.name == INDENTED_UNICODE_LINE.name and _orjson_is_exact(value):
-            try:
-                return orjson.dumps(value, option=_INDENTED_LINE_OPTIONS)
-            except orjson.JSONEncodeError:  # lone surrogates: let the slow path name the place
-                pass
+        if self.name == INDENTED_UNICODE_LINE.name:
+            text = _orjson_text(value, _INDENTED_LINE_OPTIONS)
+            if text is not None:
+                return text
         _refuse_what_json_cannot_say(value, "$", MAX_DEPTH)
         text = json.dumps(
             _with_float_numbers(value) if self.numbers_as_floats else value,
@@ -129,12 +128,8 @@ def canonical_json(value: object) -> bytes:
         >>> canonical_json({"b": "é", "a": [1, 2.0, True, None]}).decode()
         '{"a":[1,2.0,true,null],"b":"é"}'
     """
-    if _orjson_is_exact(value):
-        try:
-            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:  # lone surrogates: let the slow path name the place
-            pass
-    return CANONICAL.dumps(value)
+    text = _orjson_text(value, orjson.OPT_SORT_KEYS)
+    return CANONICAL.dumps(value) if text is None else text
 
 
 def content_hash(value: object) -> str:
@@ -145,6 +140,17 @@ def content_hash(value: object) -> str:
         '0177cc367861df7c11009c4b54fdd9948ba35efe620a08517e5efca753bc8baf'
     """
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def _orjson_text(value: object, options: int) -> bytes | None:
+    """Give the text of a container by orjson, or None where it cannot be relied on."""
+    if type(value) not in _CONTAINERS:
+        return None
+    try:
+        exact = value if _orjson_is_exact(value) else _with_odd_floats_as_text(value, MAX_DEPTH)
+        return orjson.dumps(exact, option=options)
+    except (_NotExactError, orjson.JSONEncodeError):  # NaN, lone surrogates: the slow path names the place
+        return None
 
 
 def _orjson_is_exact(value: object, depth: int = MAX_DEPTH) -> bool:
@@ -177,6 +183,29 @@ def _orjson_is_exact(value: object, depth: int = MAX_DEPTH) -> bool:
         if not exact:
             return False
     return True
+
+
+_CONTAINERS = frozenset({dict, list, tuple})
+
+
+class _NotExactError(Exception):
+    """Something that only the standard library writes as it should be."""
+
+
+def _with_odd_floats_as_text(value: Any, depth: int) -> Any:
+    """Give a copy whose very small and very large floats are their own text, as the standard library writes it."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is float and math.isfinite(value):
+        return value if 1e-4 <= abs(value) < 1e16 or value == 0.0 else orjson.Fragment(repr(value))
+    if kind is int and -(2**63) <= value < 2**63:
+        return value
+    if depth > 0 and kind is dict and all([type(key) is str for key in value]):  # noqa: C419 - as above
+        return {key: _with_odd_floats_as_text(item, depth - 1) for key, item in value.items()}
+    if depth > 0 and (kind is list or kind is tuple):
+        return [_with_odd_floats_as_text(item, depth - 1) for item in value]
+    raise _NotExactError
 
 
 def _refuse_what_json_cannot_say(value: object, place: str, depth: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, cast
 
 from agentinputlab.contracts.errors import ValidationError
-from agentinputlab.contracts.serialization import freeze_mapping
+from agentinputlab.contracts.serialization import content_hash, freeze_mapping
 
 T = TypeVar("T")
 
@@ -33,6 +33,22 @@ def _thaw(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(_thaw(item) for item in cast("tuple[Any, ...]", value))
     return value
+
+
+class Hashed(Record):
+    """A record that remembers its content hash; it cannot change, so the hash cannot either."""
+
+    __slots__ = ("_content_hash",)
+
+    _content_hash: str
+
+    def remembered_hash(self) -> str:
+        """Give the content hash, which is taken once."""
+        try:
+            return self._content_hash
+        except AttributeError:
+            put(self, _content_hash=content_hash(self))
+            return self._content_hash
 
 
 def put(record: object, **values: object) -> None:

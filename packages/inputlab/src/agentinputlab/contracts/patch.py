@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from agentinputlab.contracts._checks import Record, digest, entries, exact_fields, frozen, put, text
+from agentinputlab.contracts._checks import Hashed, Record, digest, entries, exact_fields, frozen, put, text
 from agentinputlab.contracts.enums import PatchOp, ProfileKind
 from agentinputlab.contracts.errors import StateConflictError, ValidationError
-from agentinputlab.contracts.serialization import content_hash, deep_freeze_jsonable, to_jsonable
+from agentinputlab.contracts.serialization import deep_freeze_jsonable, to_jsonable
 from agentinputlab.contracts.state import ContextBlock, FrozenAgentState, Message
 from agentinputlab.contracts.trace import ExecutionTrace
 
@@ -63,7 +63,7 @@ class PatchOperation(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class InputPatch(Record):
+class InputPatch(Hashed):
     """What an intervention proposes: one or more operations on one state, and how it came to them.
 
     Attributes:
@@ -155,7 +155,7 @@ class InputPatch(Record):
     @property
     def patch_hash(self) -> str:
         """The content hash of `as_dict`."""
-        return content_hash(self)
+        return self.remembered_hash()
 
     @property
     def changes_nothing(self) -> bool:

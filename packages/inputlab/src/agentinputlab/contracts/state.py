@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from agentinputlab.contracts._checks import (
+    Hashed,
     Record,
     entries,
     exact_fields,
@@ -20,7 +21,7 @@ from agentinputlab.contracts._checks import (
     whole,
 )
 from agentinputlab.contracts.errors import ValidationError
-from agentinputlab.contracts.serialization import content_hash, to_jsonable
+from agentinputlab.contracts.serialization import to_jsonable
 
 __all__ = ["ContextBlock", "ExecutionBudget", "FrozenAgentState", "Message"]
 
@@ -137,7 +138,7 @@ _STATE_FIELDS = ("query", "task_id", "instruction", "context", "messages", "tool
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenAgentState(Record):
+class FrozenAgentState(Hashed):
     """Everything an agent can see before it acts. Deeply immutable; `state_hash` names it.
 
     Attributes:
@@ -200,4 +201,4 @@ class FrozenAgentState(Record):
     @property
     def state_hash(self) -> str:
         """The content hash of `canonical_dict`."""
-        return content_hash(self)
+        return self.remembered_hash()
