@@ -8,6 +8,7 @@ import pytest
 
 from agentinputlab.backends.chat import ChatRefusalError
 from agentinputlab.backends.llm import (
+    ContextLengthExceededError,
     GenerationRequest,
     LLMBackend,
     OpenAICompatibleBackend,
@@ -308,3 +309,37 @@ def test_the_fingerprint_names_the_deployment_not_the_port():
     assert one.fingerprint() == two.fingerprint()
     other = OpenAICompatibleBackend("m", "http://127.0.0.1:1/v1", {"revision": "r2"})
     assert other.fingerprint() != one.fingerprint()
+
+
+LONG = "This model's maximum context length is 8192 tokens. my-private-question"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "is_about_length"),
+    [
+        ({"error": {"message": "x", "code": "context_length_exceeded"}}, True),
+        ({"error": {"message": "x", "code": 400, "type": "exceed_context_size_error"}}, True),
+        ({"object": "error", "message": LONG, "code": 400}, True),
+        ({"error": {"message": "tools are beyond me", "code": "unsupported_value"}}, False),
+        ({"error": "context_length_exceeded"}, False),
+        ({"error": {"code": ["context_length_exceeded"], "message": 3}}, False),
+        ([], False),
+        ({"error": {"code": "context_length_exceeded", "message": "x" * 70_000}}, False),
+    ],
+)
+def test_a_request_that_is_too_long_for_the_model_has_its_own_error(raw_server, http, refusal, is_about_length):
+    with raw_server(http(json.dumps(refusal).encode(), status="400 Bad Request")) as server:
+        with pytest.raises(OpenAICompatibleTransportError) as error:
+            backend(server.base_url).generate(REQUEST)
+        assert len(server.requests) == 1
+    assert isinstance(error.value, ContextLengthExceededError) == is_about_length
+    assert error.value.http_status == 400
+    assert "my-private-question" not in everything_said(error.value)
+
+
+def test_a_refusal_without_a_readable_reason_is_a_refusal(raw_server, http):
+    whole = http(b'{"error": {"code": "context_length_exceeded"}}', status="400 Bad Request")
+    for answer in (whole[:-5], http(b"no JSON", status="400 Bad Request")):
+        with raw_server(answer) as server, pytest.raises(OpenAICompatibleTransportError) as error:
+            backend(server.base_url).generate(REQUEST)
+        assert str(error.value) == "model endpoint answered with HTTP status 400"

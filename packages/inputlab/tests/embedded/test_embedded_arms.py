@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agentinputlab.backends.chat import ChatReply, ToolCall
+from agentinputlab.backends.chat import ChatRefusalError, ChatReply, ToolCall
 from agentinputlab.model_server import ChatServer
 from workers.official_arenas._trace_measurement import safe_trace_measurement
-from workers.official_arenas.embedded.errors import JudgeError
+from workers.official_arenas.embedded.errors import ContextWindowExceededError, JudgeError
 from workers.official_arenas.protocol import OfficialArenaError, content_hash, standard_shared_budget
 from workers.official_arenas.providers.embedded_retail import EmbeddedRetailProvider, default_config
 
@@ -347,3 +347,32 @@ def test_the_source_closure_holds_every_module_and_data_file_of_the_arena() -> N
     found |= {f"workers/official_arenas/embedded/data/{path.name}" for path in (root / "data").glob("*.json")}
     assert found <= set(files)
     assert set(PROVIDER.helper_files()) <= set(files)
+
+
+def test_a_conversation_that_outgrows_the_model_ends_there_and_is_not_asked_again(play: Any) -> None:
+    requests: list[int] = []
+
+    def respond(body: dict[str, Any]) -> ChatReply:
+        requests.append(len(body["messages"]))
+        if len(requests) > 1:
+            raise ChatRefusalError("too long", code="context_length_exceeded", param="messages")
+        return ChatReply("What is your email?")
+
+    with ChatServer(respond) as server:
+        result = play("0", config=with_model(server.base_url))
+    assert len(requests) == 2
+    assert (result.trace["termination"], result.usage["model_calls"]) == ("context_window_exceeded", 2)
+    assert (result.metrics["terminal_success"], result.metrics["official_reward"]) == (0.0, 0.0)
+    assert safe_trace_measurement(result.trace)["termination"] == "context_window_exceeded"
+    assert (play.folders[-1] / "simulation.json").exists()
+
+
+def test_a_customer_whose_model_cannot_read_on_is_a_failure_of_the_arm(play: Any) -> None:
+    def refuse(_: dict[str, Any]) -> ChatReply:
+        raise ChatRefusalError("too long", code="context_length_exceeded", param="messages")
+
+    with ChatServer(refuse) as server:
+        user = {"kind": "openai", "model": "scripted", "args": {"api_base": server.base_url}}
+        config = PROVIDER.campaign_config(split="train", limit=16, user=user)
+        with pytest.raises(ContextWindowExceededError):
+            PROVIDER._first_turn(config, "0")

@@ -91,7 +91,7 @@ def test_a_message_cannot_end_itself(model):
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}, "tool_choice"),
         ({"logprobs": True}, "logprobs"),
         ({"response_format": {"type": "json_object"}}, "response_format.type"),
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages[0].role"),
@@ -102,3 +102,21 @@ def test_what_the_model_cannot_do_is_refused(model, fields, param):
     with pytest.raises(ChatRefusalError) as error:
         model.respond(body("x") | fields)
     assert error.value.param == param
+
+
+@pytest.mark.slow
+def test_offered_tools_change_nothing_because_the_model_is_not_shown_them(model):
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    assert model.respond(body("Say yes.", max_tokens=4, tools=tools)) == model.respond(body("Say yes.", max_tokens=4))
+
+
+@pytest.mark.slow
+def test_what_was_read_before_changes_no_answer(model):
+    long = " ".join(f"Order {number} holds a lamp and a book." for number in range(60))
+    other = body(long + " Which orders hold a pen?", max_tokens=4)
+    asked = body(long + " What does order 7 hold?", max_tokens=8)
+    model._last = None
+    fresh = model.respond(asked)
+    assert model.respond(other) != fresh
+    assert model.respond(asked) == fresh
+    assert model.respond(asked) == fresh

@@ -5,6 +5,7 @@ answers could. Nothing here opens a connection unless an `OpenAICompatibleBacken
 """
 
 from agentinputlab.backends.llm._http import (
+    ContextLengthExceededError,
     OpenAICompatibleBackend,
     OpenAICompatibleError,
     OpenAICompatibleResponseError,
@@ -19,6 +20,7 @@ __all__ = [
     "CAPABILITIES",
     "CallableBackend",
     "Capability",
+    "ContextLengthExceededError",
     "GenerationRequest",
     "GenerationResponse",
     "LLMBackend",

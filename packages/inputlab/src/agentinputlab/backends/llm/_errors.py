@@ -2,7 +2,12 @@
 
 from agentinputlab.contracts.errors import ExternalDependencyError
 
-__all__ = ["OpenAICompatibleError", "OpenAICompatibleResponseError", "OpenAICompatibleTransportError"]
+__all__ = [
+    "ContextLengthExceededError",
+    "OpenAICompatibleError",
+    "OpenAICompatibleResponseError",
+    "OpenAICompatibleTransportError",
+]
 
 
 class OpenAICompatibleError(ExternalDependencyError):
@@ -19,6 +24,10 @@ class OpenAICompatibleTransportError(OpenAICompatibleError):
     def __init__(self, message: str, *, http_status: int | None = None) -> None:
         super().__init__(message)
         self.http_status = http_status
+
+
+class ContextLengthExceededError(OpenAICompatibleTransportError):
+    """The endpoint refused a request because it is longer than what the model can read."""
 
 
 class OpenAICompatibleResponseError(OpenAICompatibleError):

@@ -11,6 +11,7 @@ from agentinputlab.backends.llm._completion import MalformedCompletionError, par
 from agentinputlab.backends.llm._deadline import Deadline
 from agentinputlab.backends.llm._echo import echoes
 from agentinputlab.backends.llm._errors import (
+    ContextLengthExceededError,
     OpenAICompatibleError,
     OpenAICompatibleResponseError,
     OpenAICompatibleTransportError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_RESPONSE_BYTES",
+    "ContextLengthExceededError",
     "OpenAICompatibleBackend",
     "OpenAICompatibleError",
     "OpenAICompatibleResponseError",
@@ -36,6 +38,9 @@ __all__ = [
 
 MAX_RESPONSE_BYTES = 16 * 2**20
 """Longest answer that is read."""
+_MAX_REFUSAL_BYTES = 64 * 2**10
+_STATUSES_OF_LONG_REQUESTS = (400, 413)
+_CODES_OF_LONG_REQUESTS = ("context_length_exceeded", "exceed_context_size_error")
 _SECRET_HEADER_WORDS = ("auth", "cookie", "key", "secret", "token", "password", "credential")
 _OWN_HEADERS = (
     "accept",
@@ -123,6 +128,7 @@ class OpenAICompatibleBackend:
 
         Raises:
             CapabilityError: the request needs something that the endpoint is not said to do; nothing is sent.
+            ContextLengthExceededError: the endpoint says that the request is longer than what the model can read.
             OpenAICompatibleTransportError: no answer, or a status other than 200.
             OpenAICompatibleResponseError: the answer is too long, no strict JSON, lacks a field such as its usage, or
                 repeats the key.
@@ -222,13 +228,39 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
 
 
 def _refused(answer: httpx.Response) -> OpenAICompatibleError | None:
-    if answer.status_code != 200:
-        return OpenAICompatibleTransportError(
-            f"model endpoint answered with HTTP status {answer.status_code}", http_status=answer.status_code
+    status = answer.status_code
+    if status in _STATUSES_OF_LONG_REQUESTS and _says_too_long(answer):
+        return ContextLengthExceededError(
+            f"model endpoint cannot read so long a request (HTTP status {status})", http_status=status
         )
+    if status != 200:
+        return OpenAICompatibleTransportError(f"model endpoint answered with HTTP status {status}", http_status=status)
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         return OpenAICompatibleResponseError("model endpoint gave an unusable answer: it is compressed")
     return None
+
+
+def _says_too_long(answer: httpx.Response) -> bool:
+    """Tell whether a refusal is about the length of the request; nothing else of it is kept.
+
+    Known are the code of OpenAI's API, the type of llama.cpp and the sentence of vLLM.
+    """
+    import httpx
+
+    data = b""
+    try:
+        for part in answer.iter_raw():
+            data += part
+            if len(data) > _MAX_REFUSAL_BYTES:
+                return False
+        body = strict_loads(data)
+    except (httpx.HTTPError, httpx.StreamError, InputError):
+        return False  # a refusal without a readable reason is a refusal all the same
+    error: Any = body.get("error", body) if isinstance(body, dict) else None
+    if not isinstance(error, dict):
+        return False
+    is_named = any(error.get(name) in _CODES_OF_LONG_REQUESTS for name in ("code", "type"))
+    return is_named or "maximum context length" in str(error.get("message"))
 
 
 def _read(answer: httpx.Response) -> tuple[bytes, OpenAICompatibleError | None]:

@@ -33,6 +33,14 @@ class Decoder:
         self._cosines, self._sines = _rotations(size, capacity)
         self.length = 0
 
+    def continued(self, length: int, capacity: int) -> Decoder:
+        """Give another sequence that has read the first ``length`` tokens of this one."""
+        other = Decoder(self._weights, capacity)
+        other._keys[:, :, :length] = self._keys[:, :, :length]
+        other._values[:, :, :length] = self._values[:, :, :length]
+        other.length = length
+        return other
+
     def logits(self, tokens: NDArray[np.intp]) -> Floats:
         """Read tokens and give the scores of the next one, shape ``(vocabulary,)``."""
         size = self._weights.configuration

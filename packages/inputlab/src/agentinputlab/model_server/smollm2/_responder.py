@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from agentinputlab.model_server.smollm2._model import Decoder
+
 __all__ = ["MODEL_NAME", "SmolLM2", "load"]
 
 MODEL_NAME = "smollm2-135m-instruct"
 TOKEN_COUNTER = "smollm2.bpe.49152"  # noqa: S105 - a name, no secret
 DEFAULT_MAX_TOKENS = 256
+BLOCK = 256
+"""A prompt is read so many tokens at a time: scores of all pairs of a long one would not fit into a cache."""
 _ROLES = ("system", "user", "assistant")
 
 
@@ -52,6 +56,7 @@ class SmolLM2:
         self.tokenizer = ChatTokenizer(weights.tokens, weights.merges)
         self.gguf_sha256 = gguf_sha256
         self._lock = threading.Lock()
+        self._last: tuple[list[int], Decoder] | None = None
 
     @property
     def identity(self) -> dict[str, str]:
@@ -68,7 +73,7 @@ class SmolLM2:
             "arithmetic": "float32",
             "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "as many as cores"),
             "machine": platform.machine(),
-            "prompt_cache": "none",
+            "prompt_cache": f"whole blocks of {BLOCK} tokens of the last prompt",
             "token_counter": TOKEN_COUNTER,
         }
 
@@ -78,9 +83,11 @@ class SmolLM2:
         Temperature 0, which is also what a request without one gets, always takes the likeliest token. Above 0 tokens
         are drawn, with ``top_p`` and from a stream that ``seed`` (0 if left out) decides.
 
+        Tools may be offered. The model was never taught to call any, so it is not shown them and answers with text.
+
         Raises:
-            ChatRefusalError: tools, JSON formats, log probabilities and tool messages are beyond this model, and a
-                conversation can be too long for it.
+            ChatRefusalError: a call that must be made, JSON formats, log probabilities and tool messages are beyond
+                this model, and a conversation can be too long for it.
         """
         _refuse_what_it_cannot(body)
         prompt = self.tokenizer.chat(body["messages"])
@@ -126,19 +133,51 @@ class SmolLM2:
     def _tokens(self, prompt: list[int], limit: int, body: Mapping[str, Any]) -> Iterator[int]:
         import numpy as np
 
-        from agentinputlab.model_server.smollm2._model import Decoder
         from agentinputlab.model_server.smollm2._sampling import Chooser
 
         choose = Chooser(
             body.get("temperature") or 0.0, top_p=body.get("top_p") or 1.0, seed=(body.get("seed") or 0) % 2**64
         )
-        decoder = Decoder(self._weights, len(prompt) + limit)
-        logits = decoder.logits(np.array(prompt, dtype=np.intp))
+        decoder, logits = self._read(prompt, len(prompt) + limit)
         for remaining in range(limit, 0, -1):
             token = choose(logits)
             yield token
             if remaining > 1:
                 logits = decoder.logits(np.array([token], dtype=np.intp))
+
+    def _read(self, prompt: list[int], capacity: int) -> tuple[Decoder, NDArray[np.floating[Any]]]:
+        """Read a prompt block by block, from where it differs from the last one.
+
+        A whole block gives the same keys and values whichever conversation it begins, so the answer is the same too.
+        What was written token by token rounds differently and is read again.
+        """
+        import numpy as np
+
+        from agentinputlab.model_server.smollm2._model import Decoder
+
+        known = 0
+        if self._last is None:
+            decoder = Decoder(self._weights, capacity)
+        else:
+            last_prompt, last_decoder = self._last
+            known = _shared(prompt[:-1], last_prompt) // BLOCK * BLOCK
+            decoder = last_decoder.continued(known, capacity)
+        self._last = None  # an interrupted reading leaves nothing half done
+        tokens = np.array(prompt, dtype=np.intp)
+        *blocks, last = (tokens[start : start + BLOCK] for start in range(known, len(prompt), BLOCK))
+        for block in blocks:
+            decoder.logits(block)
+        logits = decoder.logits(last)
+        self._last = prompt, decoder
+        return decoder, logits
+
+
+def _shared(left: list[int], right: list[int]) -> int:
+    """Give how many tokens two sequences have in common at their start."""
+    return next(
+        (place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other),
+        min(len(left), len(right)),
+    )
 
 
 def _first(stops: tuple[str, ...], text: str) -> int | None:
@@ -147,9 +186,10 @@ def _first(stops: tuple[str, ...], text: str) -> int | None:
 
 
 def _refuse_what_it_cannot(body: Mapping[str, Any]) -> None:
-    for name in ("tools", "logprobs"):
-        if body.get(name):
-            raise ChatRefusalError(f"{MODEL_NAME} cannot do {name}", code="unsupported_value", param=name)
+    if body.get("logprobs"):
+        raise ChatRefusalError(f"{MODEL_NAME} cannot do logprobs", code="unsupported_value", param="logprobs")
+    if (body.get("tool_choice") or "auto") not in ("auto", "none"):
+        raise ChatRefusalError(f"{MODEL_NAME} cannot call tools", code="unsupported_value", param="tool_choice")
     if (body.get("response_format") or {"type": "text"})["type"] != "text":
         raise ChatRefusalError(
             f"{MODEL_NAME} writes plain text only", code="unsupported_value", param="response_format.type"

@@ -14,6 +14,7 @@ from agentinputlab.backends.tokens import count_tokens, first_tokens
 from agentinputlab.contracts.serialization import canonical_json
 from workers.official_arenas.embedded import agent
 from workers.official_arenas.embedded.errors import (
+    ContextWindowExceededError,
     EpisodeTimeoutError,
     MalformedGenerationError,
     ModelEndpointError,
@@ -129,11 +130,13 @@ class EndpointModel:
         """Give the model's next message, with the counts of its server.
 
         Raises:
+            ContextWindowExceededError: the server says that the conversation is longer than its model can read.
             EpisodeTimeoutError: no answer in time.
             MalformedGenerationError: the answer is a message without text and without calls.
             ModelEndpointError: no usable answer; the text carries at most the HTTP status.
         """
         from agentinputlab.backends.llm import (
+            ContextLengthExceededError,
             GenerationRequest,
             OpenAICompatibleBackend,
             OpenAICompatibleError,
@@ -163,6 +166,8 @@ class EndpointModel:
         started = time.monotonic()
         try:
             response = backend.generate(request)
+        except ContextLengthExceededError as error:
+            raise ContextWindowExceededError(str(error)) from error
         except OpenAICompatibleTransportError as error:
             if error.http_status is None and time.monotonic() - started >= limit:
                 raise EpisodeTimeoutError("Retail model endpoint did not answer in time") from error

@@ -2,7 +2,14 @@
 
 from workers.official_arenas.protocol import OfficialArenaError
 
-__all__ = ["EpisodeTimeoutError", "JudgeError", "MalformedGenerationError", "ModelEndpointError", "ToolError"]
+__all__ = [
+    "ContextWindowExceededError",
+    "EpisodeTimeoutError",
+    "JudgeError",
+    "MalformedGenerationError",
+    "ModelEndpointError",
+    "ToolError",
+]
 
 
 class ToolError(ValueError):
@@ -15,6 +22,10 @@ class MalformedGenerationError(OfficialArenaError):
 
 class EpisodeTimeoutError(OfficialArenaError):
     """The episode took longer than its config allows."""
+
+
+class ContextWindowExceededError(OfficialArenaError):
+    """A model endpoint refused a conversation that is longer than what its model can read."""
 
 
 class JudgeError(OfficialArenaError):

@@ -13,7 +13,11 @@ from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
 from workers.official_arenas.embedded.chat_models import ChatModel, prompt_tokens
 from workers.official_arenas.embedded.customers import Customer
-from workers.official_arenas.embedded.errors import EpisodeTimeoutError, MalformedGenerationError
+from workers.official_arenas.embedded.errors import (
+    ContextWindowExceededError,
+    EpisodeTimeoutError,
+    MalformedGenerationError,
+)
 from workers.official_arenas.embedded.scorer import spoken_turns
 from workers.official_arenas.embedded.tools import RetailTools
 from workers.official_arenas.embedded.user import STOP, STOP_TOKENS
@@ -103,8 +107,13 @@ class Conversation:
             ended = self._ended_from_outside()
             if ended is not None:
                 return ended
-            if self._agent_turn():
-                continue  # tools answered, the agent goes on
+            try:
+                has_called_tools = self._agent_turn()
+            except ContextWindowExceededError:
+                self.allowance.charge(input_tokens=0, output_tokens=0)  # asked, and nothing was read or written
+                return "context_window_exceeded"
+            if has_called_tools:
+                continue  # the agent goes on with what the tools answered
             if STOP in self.messages[-1]["content"]:
                 return "agent_stop"
             ended = self._ended_from_outside()
