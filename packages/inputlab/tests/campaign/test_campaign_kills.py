@@ -104,7 +104,8 @@ def changes_of(folder: Path) -> list[str]:
 
     assert in_child(traced) == 0
     trace, bypassed = json.loads((folder / "trace.json").read_text())
-    assert [line for line in bypassed if "rows.json" not in line] == [], "changed past the counted operations"
+    bypassed = [line for line in bypassed if "rows.json" not in line and os.devnull not in line]
+    assert bypassed == [], "changed past the counted operations"
     return trace
 
 

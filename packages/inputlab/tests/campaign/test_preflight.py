@@ -101,7 +101,7 @@ def test_a_treatment_that_cannot_run_blocks(tmp_path: Path, treatment: str, reas
 
 def test_a_treatment_that_would_have_to_retrieve_blocks(tmp_path: Path) -> None:
     found = preflight(lab_plan(tmp_path, treatments=[acquiring()]))
-    assert "has no approved source to retrieve from" in " ".join(found.blockers)
+    assert "a campaign has no retriever to give it" in " ".join(found.blockers)
 
 
 def test_what_the_arena_says_blocks(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_an_archive_is_unpacked_whole(tmp_path):
     "data",
     [
         packed(**{"..__out": "x"}),
-        packed(**{"__root": "x"}),
+        packed(__root="x"),
         packed(big="x" * 200),
         b"no archive",
         FILES["/data.zip"][:-9],

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
+from workers.official_arenas._console import quiet_console
 from workers.official_arenas._replay_inventory import ReplayInventory, read_replay_inventory
 from workers.official_arenas._requests import (
     ROOT_FIELDS,
@@ -227,7 +228,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given:
             raise OfficialArenaError("Usage: driver [--doctor]; without it, a request on stdin")  # noqa: TRY301 - one exit
         data = sys.stdin.buffer.read(MAX_REQUEST_BYTES + 1)
-        _print(sys.stdout, run(strict_loads(data, max_bytes=MAX_REQUEST_BYTES)))
+        request = strict_loads(data, max_bytes=MAX_REQUEST_BYTES)
+        with quiet_console():
+            response = run(request)
+        _print(sys.stdout, response)
     except OfficialArenaError as error:
         return _refuse(error, str(error))
     except InputError as error:

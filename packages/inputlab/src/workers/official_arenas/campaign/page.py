@@ -12,7 +12,7 @@ from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import canonical_json
 from ripieno.report import Figure, Section, Table, Verdict, figure_to_svg, render_page
 from workers.official_arenas.campaign.figures import KINDS, MAX_DRAWN, difference_figure, kind_of, task_figure
-from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.plan import CampaignPlan, Member
 from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus
 
 __all__ = ["explanation", "headline", "render_campaign_page", "verdict_sentence"]
@@ -287,7 +287,7 @@ def _treatment_table(plan: CampaignPlan) -> Table:
             treatment.name,
             number,
             member.release,
-            ", ".join(f"{name}={_parameter(value)}" for name, value in member.parameters.items()) or "defaults",
+            ", ".join(_parameter(member, name) for name in member.parameters) or "defaults",
         ]
         for treatment in plan.treatments
         for number, member in enumerate(treatment.members, start=1)
@@ -295,14 +295,15 @@ def _treatment_table(plan: CampaignPlan) -> Table:
     return Table(["Changed by", "Step", "Release", "Parameters"], rows, "What the changes are made of")
 
 
-def _parameter(value: object) -> str:
+def _parameter(member: Member, name: str) -> str:
     """Show a number or a word; of a text, which may be a prompt that is nobody else's business, size and hash."""
+    value: object = member.parameters[name]
     if isinstance(value, (bool, int, float)) or value is None:
-        return str(value)
-    if isinstance(value, str) and _WORD.fullmatch(value):
-        return value
+        return f"{name}={value}"
+    if isinstance(value, str) and _WORD.fullmatch(value) and member.release != "own.text":
+        return f"{name}={value}"
     text = value if isinstance(value, str) else canonical_json(value).decode()
-    return f"({len(text)} characters, SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}…)"
+    return f"{name}=({len(text)} characters, SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}…)"
 
 
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:

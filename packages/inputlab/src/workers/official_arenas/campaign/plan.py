@@ -245,10 +245,19 @@ def load_plan(path: Path) -> CampaignPlan:
     try:
         value = yaml.load(data.decode("utf-8"), Loader=_unique_key_loader())  # noqa: S506 - a safe loader with a stricter mapping
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise ValidationError(f"campaign plan {path} is not valid YAML: {reason}") from error
+        raise ValidationError(f"campaign plan {path} is not valid YAML: {_where(error)}") from None
     plan = parse_plan(value)
     return plan.model_copy(update={"slots": tuple(_with_rules_beside(slot, path.parent) for slot in plan.slots)})
+
+
+def _where(error: Exception) -> str:
+    """Say what is wrong and at which line, without the line: it may hold a prompt or a key."""
+    import yaml
+
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return " ".join(str(error).split())[:200] if type(error) is yaml.YAMLError else type(error).__name__
+    place = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
+    return f"{error.problem or error.context}{place}"
 
 
 def _with_rules_beside(slot: ModelSlot, folder: Path) -> ModelSlot:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agentinputlab.contracts.errors import AgentInputLabError
 from ripieno._verdict import Check, VerifyOptions, VerifyReport, VerifyStatus
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.chain import verify_chain
@@ -24,6 +25,8 @@ FORMAT = "input-lab campaign"
 _PRIVATE = frozenset({"capture", "pairs", "requests", "scopes", PLAN, COMMAND})
 """Everything else holds identities, counts and scores, and may be shown to anybody."""
 _Rows = list[Check]
+_SHAPES = (RipienoError, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, StopIteration)
+"""What reading a record raises whose shape was changed."""
 
 
 class CampaignVerifier:
@@ -50,7 +53,7 @@ class CampaignVerifier:
             _check_receipts(path, plan, events, rows)
             if is_complete:
                 _check_derived(path, plan, rows)
-        except (RipienoError, OSError, ValueError, KeyError, TypeError, LookupError) as error:
+        except _SHAPES as error:
             rows.append(Check("campaign", ok=False, detail=_reason(error)))
             is_complete = False
         problem = next((f"{row.name}: {row.detail}" for row in rows if not row.ok), "")
@@ -70,7 +73,8 @@ CAMPAIGN_VERIFIER = CampaignVerifier()
 
 
 def _read_plan_and_log(path: Path, rows: _Rows) -> tuple[CampaignPlan, dict[str, Mapping[str, Any]]]:
-    plan = parse_plan(read_json(path / PLAN))
+    with _naming(PLAN):
+        plan = parse_plan(read_json(path / PLAN))
     with _naming(EVENTS):
         events = read_events(path / EVENTS)
     planned = events.get("planned", {}).get("plan_hash")
@@ -91,6 +95,8 @@ def _naming(name: str) -> Generator[None]:
         yield
     except RipienoError as error:
         raise IntegrityError(f"{name}: {error}") from error
+    except AgentInputLabError as error:  # its text may quote a prompt
+        raise IntegrityError(f"{name}: has another shape than it should") from error
 
 
 def _log_is_closed(path: Path) -> bool:
