@@ -148,7 +148,7 @@ def _arenas() -> Iterator[Finding]:
             )
             problems = provider.doctor(config)
         except Exception as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
-            problems = (" ".join(f"{type(error).__name__}: {error}".split())[:200],)
+            problems = (" ".join(f"not with a scripted agent ({type(error).__name__}: {error})".split())[:200],)
         required = entry.name == "embedded.retail"
         yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or "can run here")
 

