@@ -300,7 +300,7 @@ def _intervention_backend(plan: CampaignPlan, slot: ModelSlot) -> Any:
             slot.agent.model,
             str(args["api_base"]),
             deployment_identity={"revision": str(args.get("revision", "unstated"))},
-            api_key_env=args.get("api_key_env", "OPENAI_API_KEY"),
+            api_key_env=args.get("api_key_env"),
             timeout_seconds=float(args.get("timeout", 120.0)),
         )
     return None
