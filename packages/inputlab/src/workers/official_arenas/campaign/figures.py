@@ -19,7 +19,7 @@ KINDS = (
     ("only the changed input solved it", PALETTE[2], "○●"),
     ("only the original input solved it", PALETTE[4], "●○"),
     ("neither solved it", "#c9c9c9", "○○"),
-    ("no score", "#ffffff", "?"),
+    ("no score", "#f0f0f0", "?"),
 )
 """What a pair can be: words, colour, and the two marks (original, changed; filled means solved)."""
 MAX_DRAWN = 60
@@ -47,8 +47,9 @@ def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
             bounds = [100.0 * bound for bound in row["difference_bounds"]]
             if row["unresolved"]:
                 axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
-            axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
-            axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
+            if row["scored"]:
+                axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
+                axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
         axes.axvline(0.0, color="#000000", linewidth=0.8)
         axes.set_yticks(
             range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]

@@ -49,14 +49,14 @@ def render_campaign_page(
         sections=[
             Section(
                 "What came out",
-                "\n\n".join(explanation(row, plan.alpha) for row in comparisons),
+                "\n\n".join(explanation(row, plan.alpha, comparisons=len(comparisons)) for row in comparisons),
                 figures=[_difference_figure(comparisons), _task_figure(plan, rows)],
                 tables=[_comparison_table(comparisons)],
             ),
             Section("Task by task", _HOW_TO_READ_PAIRS, tables=_pair_tables(plan, rows, titles or {})),
             Section("What it used", _USAGE_TEXT, tables=[_usage_table(comparisons)]),
             *_failure_section(rows),
-            Section("How it was measured", _METHOD_TEXT, tables=[_treatment_table(plan)]),
+            Section("How it was measured", _METHOD_TEXT, tables=[_treatment_table(plan), _slot_table(plan)]),
             Section(
                 "Check it yourself",
                 "Every number on this page is derived from receipts in this folder. ripieno verify FOLDER reads every "
@@ -82,7 +82,8 @@ def verdict_sentence(row: Mapping[str, Any]) -> str:
     if row["verdict"] == "nothing scored":
         return f"{name}: no pair could be scored, so nothing can be said."
     counts = (
-        f"of {row['expected']} tasks it solved {row['wins']} that the original input did not, and lost {row['losses']} "
+        f"of {row['expected']} task{'' if row['expected'] == 1 else 's'} it solved {row['wins']} that the original "
+        f"input did not, and lost {row['losses']} "
         f"that the original input solved; {row['ties']} came out the same"
     )
     low, high = row["difference_interval"]
@@ -105,14 +106,20 @@ _MEANING = {
 def _missing(row: Mapping[str, Any]) -> str:
     parts: list[str] = []
     if row["unresolved"]:
-        parts.append(f"{row['unresolved']} have no score")
+        parts.append(f"{row['unresolved']} {'has' if row['unresolved'] == 1 else 'have'} no score")
     if row["interventions_failed"]:
         parts.append(f"on {row['interventions_failed']} the intervention failed and the input stayed as it was")
     return "".join(f"; {part}" for part in parts)
 
 
-def explanation(row: Mapping[str, Any], alpha: float) -> str:
-    """Say what one comparison means to somebody who has never seen such a page."""
+def explanation(row: Mapping[str, Any], alpha: float, *, comparisons: int = 1) -> str:
+    """Say what one comparison means to somebody who has never seen such a page.
+
+    Args:
+        row: the comparison.
+        alpha: level of the plan.
+        comparisons: how many the plan makes; Holm's correction covers all of them.
+    """
     name, differing = row["treatment"], row["wins"] + row["losses"]
     if row["verdict"] == "nothing scored":
         return f"{name}: no pair could be scored, so nothing can be said."
@@ -124,16 +131,33 @@ def explanation(row: Mapping[str, Any], alpha: float) -> str:
     chance = (
         f"{name}: {differing} of {row['expected']} tasks came out differently, {row['wins']} in favour of the changed "
         f"input{_missing(row)}. If the change made no difference, a split at least this uneven would happen by chance "
-        f"in {_share(row['p_value'])} of such experiments; the level set beforehand is {_share(alpha)}"
+        f"in {_share(row['p_value'])} of such experiments{_corrected(row, comparisons)}; the level set beforehand is "
+        f"{_share(alpha)}"
     )
-    return f"{chance}. {_MEANING[row['verdict']]}{_tasks_needed(row)}"
+    needed = _tasks_needed(row, alpha / comparisons)
+    return f"{chance}. {_MEANING[row['verdict']]}{_why_not_the_interval(row)}{needed}"
 
 
-def _tasks_needed(row: Mapping[str, Any]) -> str:
+def _corrected(row: Mapping[str, Any], comparisons: int) -> str:
+    if row["p_value_holm"] == row["p_value"]:
+        return ""
+    return f", which counts as {_share(row['p_value_holm'])} because {comparisons} comparisons were made"
+
+
+def _why_not_the_interval(row: Mapping[str, Any]) -> str:
+    low, high = row["difference_interval"]
+    if row["verdict"] != "not shown" or low <= 0.0 <= high:
+        return ""
+    return " The 95 % interval leaves zero out, but it is rough with few differing tasks: the exact test decides."
+
+
+def _tasks_needed(row: Mapping[str, Any], level: float) -> str:
+    """Say how many tasks would do, at the level that is left for one comparison."""
     if row["verdict"] != "not shown" or row["wins"] == row["losses"]:
         return ""
     try:
-        needed = required_pairs(helps=row["wins"] / row["expected"], hurts=row["losses"] / row["expected"])
+        helps, hurts = row["wins"] / row["expected"], row["losses"] / row["expected"]
+        needed = required_pairs(helps=helps, hurts=hurts, alpha=level)
     except ValidationError:
         return ""
     return (
@@ -168,7 +192,8 @@ def _lead(plan: CampaignPlan, rows: Sequence[PairResult], measured: str) -> str:
 
 _HOW_TO_READ_PAIRS = (
     "One row is one task, played twice from the same start. Only rows where the two sides differ tell them apart. "
-    "A row without a score stays in the denominator of every share on this page."
+    "A row without a score stays in the denominator of every share on this page. The column Intervention says whether "
+    "the change could be made, not whether it helped; user_stop and agent_stop say who ended the conversation."
 )
 _USAGE_TEXT = (
     "Sums over scored pairs. The changed side includes what the intervention itself used. The simulated user and the "
@@ -191,8 +216,8 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
         "Lost": lambda row: row["losses"],
         "Same": lambda row: row["ties"],
         "No score": lambda row: row["unresolved"],
-        "Points": lambda row: _points(row["difference"]),
-        "95 %": lambda row: _interval(row["difference_interval"]),
+        "Points": lambda row: _points(row["difference"]) if row["scored"] else "none",
+        "95 %": lambda row: _interval(row["difference_interval"]) if row["scored"] else "none",
         "If unscored were lost / won": lambda row: _interval(row["difference_bounds"]),
         "Exact p": lambda row: _p(row["p_value"]),
         "Corrected p": lambda row: _p(row["p_value_holm"]),
@@ -295,6 +320,28 @@ def _treatment_table(plan: CampaignPlan) -> Table:
     return Table(["Changed by", "Step", "Release", "Parameters"], rows, "What the changes are made of")
 
 
+def _slot_table(plan: CampaignPlan) -> Table:
+    rows = [
+        [
+            slot.name,
+            slot.agent.model,
+            ", ".join(f"{name}={value}" for name, value in slot.agent.args.items() if _is_number(value)) or "none",
+            _ASKED[slot.intervention_model.kind],
+            f"{plan.budget_multiplier:g} x the standard",
+        ]
+        for slot in plan.slots
+    ]
+    headers = ["Slot", "Model, as the plan names it", "Settings", "Who answers interventions", "Budget of a side"]
+    return Table(headers, rows, "Who played")
+
+
+_ASKED = {"none": "nobody", "agent": "the same model", "rules": "a file of rules", "arena": "the arena's rules"}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _parameter(member: Member, name: str) -> str:
     """Show a number or a word; of a text, which may be a prompt that is nobody else's business, size and hash."""
     value: object = member.parameters[name]
@@ -309,9 +356,13 @@ def _parameter(member: Member, name: str) -> str:
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
     return Figure(
         figure_to_svg(difference_figure(comparisons)),
-        "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference."
+        "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference; "
+        "whether one that does not cross it does, the exact test decides."
         + (" Dashed: where unscored pairs could move it." if any(row["unresolved"] for row in comparisons) else ""),
-        "; ".join(f"{row['treatment']}: {_points(row['difference'])} points" for row in comparisons),
+        "; ".join(
+            f"{row['treatment']}: {_points(row['difference']) + ' points' if row['scored'] else 'nothing scored'}"
+            for row in comparisons
+        ),
     )
 
 

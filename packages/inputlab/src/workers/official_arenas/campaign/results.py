@@ -39,8 +39,8 @@ class PairStatus(StrEnum):
 
 
 _MEANINGS = {
-    PairStatus.PAIRED: "Both arms ran to their end and were scored.",
-    PairStatus.ARM_FAILED: "An arm ended with an error and has no score; it was not tried again.",
+    PairStatus.PAIRED: "Both sides ran to their end and were scored.",
+    PairStatus.ARM_FAILED: "A side ended with an error and has no score; it was not tried again.",
     PairStatus.INTERRUPTED: "The pair was started and never reached its end; it was not started again.",
     PairStatus.REFUSED: "The driver refused the pair before any model call.",
     PairStatus.INTERVENTION_INTERRUPTED: "The intervention was started and never gave a result; it stays so.",
