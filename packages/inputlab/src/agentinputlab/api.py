@@ -12,6 +12,7 @@ Examples:
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -57,16 +58,30 @@ def describe_intervention(release_id: str, *, registry: AlgorithmRegistry | None
 
 
 def _parameters(constructor: Any) -> list[dict[str, Any]]:
+    made = _made_defaults(constructor)
     return [
         {
             "name": parameter.name,
             "annotation": str(parameter.annotation).removeprefix("<class '").removesuffix("'>"),
             "required": parameter.default is inspect.Parameter.empty,
-            "default": None if parameter.default is inspect.Parameter.empty else _shown(parameter.default),
+            "default": None
+            if parameter.default is inspect.Parameter.empty
+            else _shown(made.get(parameter.name, parameter.default)),
         }
         for parameter in inspect.signature(constructor).parameters.values()
         if parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     ]
+
+
+def _made_defaults(constructor: Any) -> dict[str, Any]:
+    """Give the defaults that a dataclass makes by a function; its signature shows a placeholder for them."""
+    if not dataclasses.is_dataclass(constructor):
+        return {}
+    return {
+        field.name: field.default_factory()
+        for field in dataclasses.fields(constructor)
+        if field.default_factory is not dataclasses.MISSING
+    }
 
 
 def _shown(default: object) -> Any:

@@ -182,6 +182,42 @@ def test_a_server_is_asked_once_per_intervention_and_never_by_a_second_start(tmp
         assert server.counts.requests == 3
 
 
+def test_the_embedded_arena_asks_its_agent_only_for_what_it_reports(tmp_path: Path) -> None:
+    """Every request that a model server saw is in the usage of a side, and a second start sends none."""
+    with ChatServer(lambda _: ChatReply("I cannot help you with that.")) as server:
+        options = ["--tasks", "2", "--split", "train", "--model-url", server.base_url, "--model", "unhelpful"]
+        command = ["retail", "run", "--treatment", TREATMENT, *options, "--out", tmp_path / "out", "--no-fsync"]
+        assert invoke(*command).exit_code == 0
+        assert (server.counts.requests, (tmp_path / "out").exists()) == (0, False)
+        result = invoke(*command, "--execute", "--json")
+        assert result.exit_code == 0, result.stderr
+        (row,) = json.loads(result.stdout)["analysis"]["comparisons"]
+        assert (row["expected"], row["scored"], row["metric"]) == (2, 2, "terminal_success")
+        asked = server.counts.requests
+        assert asked == sum(row["usage"][side]["model_calls"] for side in ("baseline", "treatment")) > 0
+        assert json.loads(invoke(*command, "--execute", "--json").stdout)["was_complete"] is True
+        assert server.counts.requests == asked
+
+
+def test_the_embedded_arena_gives_equal_results_in_equal_campaigns(tmp_path: Path) -> None:
+    plan = parse_plan(
+        {"arena": "embedded", "split": "train", "tasks": 3, "treatments": [TREATMENT], "durable": False}
+    )
+    first, second = (run(plan, tmp_path / name) for name in "ab")
+    assert set(statuses(first).values()) == {"paired_scored"}
+    rows = [without_times([dict(row) for row in result.rows]) for result in (first, second)]
+    assert [drop(row, "trace_hash") for row in rows[0]] == [drop(row, "trace_hash") for row in rows[1]]
+    assert verify(first.folder).status is verify(second.folder).status is VerifyStatus.COMPLETE
+
+
+def drop(row: dict[str, Any], name: str) -> dict[str, Any]:
+    """A trace holds the times of its messages, so only its normalised hash is equal."""
+    return {
+        key: {inner: item for inner, item in value.items() if inner != name} if isinstance(value, dict) else value
+        for key, value in row.items()
+    }
+
+
 def test_another_plan_in_the_same_folder_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     plan = write_plan(tmp_path / "plan.json", lab_plan(tmp_path))
     assert invoke("campaign", "run", plan, "--out", tmp_path / "out", "--execute").exit_code == 0

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_lab import environment, lab_plan, write_plan
+from campaign_lab import environment, invoke, lab_plan, write_plan
 
 from agentinputlab.model_server import ChatReply, ChatServer
 
@@ -171,10 +171,8 @@ def test_private_files_are_closed_to_others(campaign: Mapping[str, Any]) -> None
 
 
 def test_no_command_about_a_campaign_says_a_secret(campaign: Mapping[str, Any], tmp_path: Path) -> None:
-    out, plan, options = campaign["out"], campaign["plan"], campaign["options"]
+    plan, options = campaign["plan"], campaign["options"]
     other = write_plan(tmp_path / "other.json", {**json.loads(plan.read_text()), "tasks": 3})
-    (tmp_path / "bad.yaml").write_text(f"treatments: ['own.text:{SECRETS['prompt']}']\napi_key: {SECRETS['key']}\n")
-    (tmp_path / "worse.yaml").write_text(f"treatments: [{SECRETS['prompt']}\nslots: {SECRETS['key']}\n")
     prompt = tmp_path / "prompt.txt"
     prompt.write_text(SECRETS["prompt"])
     retail = ["agentinputlab", "retail", "run", "--arena", "fixture", "--split", "train", "--tasks", "2", "--no-fsync"]
@@ -182,17 +180,6 @@ def test_no_command_about_a_campaign_says_a_secret(campaign: Mapping[str, Any], 
         options,
         [*options, "--json"],
         [*options[:3], other, *options[4:]],
-        ["agentinputlab", "campaign", "doctor", plan],
-        ["agentinputlab", "campaign", "doctor", plan, "--json"],
-        ["agentinputlab", "campaign", "doctor", tmp_path / "bad.yaml"],
-        ["agentinputlab", "campaign", "doctor", tmp_path / "worse.yaml"],
-        ["agentinputlab", "campaign", "verify", out],
-        ["agentinputlab", "campaign", "verify", out, "--json"],
-        ["agentinputlab", "campaign", "analyze", out],
-        ["agentinputlab", "campaign", "analyze", out, "--json"],
-        ["agentinputlab", "campaign", "bootstrap", plan, "--out", tmp_path / "drafts"],
-        ["ripieno", "verify", out],
-        ["ripieno", "verify", out, "--json"],
         [*retail, "--append-instruction", prompt, "--out", tmp_path / "mine"],
         [*retail, "--treatment", f"own.text:add_context={SECRETS['prompt']}", "--out", tmp_path / "inline", "--json"],
         [*retail, "--treatment", f"own.text:{SECRETS['prompt']}", "--out", tmp_path / "wrong"],
@@ -207,11 +194,43 @@ def test_no_command_about_a_campaign_says_a_secret(campaign: Mapping[str, Any], 
             assert found((tmp_path / folder / name).read_bytes()) == [], name
 
 
+def test_no_look_at_a_campaign_says_a_secret(
+    campaign: Mapping[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ripieno.cli import main as ripieno_main
+
+    out, plan = campaign["out"], campaign["plan"]
+    (tmp_path / "bad.yaml").write_text(f"treatments: ['own.text:{SECRETS['prompt']}']\napi_key: {SECRETS['key']}\n")
+    (tmp_path / "worse.yaml").write_text(f"treatments: [{SECRETS['prompt']}\nslots: {SECRETS['key']}\n")
+    for arguments in (
+        ["doctor", plan],
+        ["doctor", plan, "--json"],
+        ["doctor", tmp_path / "bad.yaml"],
+        ["doctor", tmp_path / "worse.yaml"],
+        ["verify", out],
+        ["verify", out, "--json"],
+        ["analyze", out],
+        ["analyze", out, "--json"],
+        ["bootstrap", plan, "--out", tmp_path / "drafts"],
+    ):
+        result = invoke("campaign", *arguments)
+        assert result.exit_code in {0, 2}, result.output
+        assert result.output
+        assert found(result.output.encode()) == [], arguments
+    for options in ([], ["--json"]):
+        with pytest.raises(SystemExit):
+            ripieno_main(["verify", str(out), *options])
+        said = capsys.readouterr()
+        assert "input-lab campaign" in said.out or "complete" in said.out
+        assert found((said.out + said.err).encode()) == []
+
+
 def test_a_changed_receipt_is_reported_without_what_it_says(campaign: Mapping[str, Any], tmp_path: Path) -> None:
     import shutil
 
     shutil.copytree(campaign["out"], tmp_path / "copy")
-    for path in sorted((tmp_path / "copy").rglob("*.json")):
+    kinds = {path.name.lstrip("0123456789"): path for path in sorted((tmp_path / "copy").rglob("*.json"))}
+    for path in kinds.values():  # one file of each name
         data = path.read_bytes()
         for changed in (data[: len(data) // 2], data.replace(b"zq7", b"zq7zq7"), b"[1]", b'{"a":1,"a":"zq7user"}'):
             path.write_bytes(changed)

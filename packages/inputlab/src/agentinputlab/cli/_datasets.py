@@ -14,13 +14,24 @@ _MIB = 2**20
 
 @click.group("datasets")
 def datasets() -> None:
-    """Find benchmark data; download only what you accept."""
+    """Find benchmark data; download only what you accept.
+
+    \b
+    Examples:
+      agentinputlab datasets list
+      agentinputlab datasets show beir.fiqa_2018
+    """
 
 
 @datasets.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_command(as_json: bool) -> None:
-    """List the benchmark cells and where each can be run; downloads nothing."""
+    """List the benchmark cells and where each can be run; downloads nothing.
+
+    \b
+    Example:
+      agentinputlab datasets list --json
+    """
     from agentinputlab.benchmarks import load_benchmark_registry
 
     cells = load_benchmark_registry().list_cells()
@@ -35,7 +46,12 @@ def list_command(as_json: bool) -> None:
 @datasets.command("show")
 @click.argument("cell_id", metavar="ID")
 def show(cell_id: str) -> None:
-    """Show one benchmark cell: its task, measures, and what a number of it needs."""
+    """Show one benchmark cell: its task, measures, and what a number of it needs.
+
+    \b
+    Example:
+      agentinputlab datasets show beir.fiqa_2018
+    """
     from agentinputlab.benchmarks import load_benchmark_registry
 
     click.echo(json.dumps(load_benchmark_registry().get_cell(cell_id).as_dict(), indent=2, ensure_ascii=False))
@@ -90,7 +106,12 @@ def prepare(
 @datasets.command("prepare-trec-sample")
 @click.option("--cache-dir", type=click.Path(path_type=Path), required=True, help="Where the folder is made.")
 def prepare_trec_sample(cache_dir: Path) -> None:
-    """Write a tiny corpus, queries and judgements in TREC's formats, for trying retrievers."""
+    """Write a tiny corpus, queries and judgements in TREC's formats, for trying retrievers.
+
+    \b
+    Example:
+      agentinputlab datasets prepare-trec-sample --cache-dir data
+    """
     from agentinputlab.datasets import write_trec_sample
 
     for path in write_trec_sample(cache_dir / "trec-sample"):

@@ -11,13 +11,24 @@ __all__ = ["selector"]
 
 @click.group("selector")
 def selector() -> None:
-    """Look at what a selector of interventions would see."""
+    """Look at what a selector of interventions would see.
+
+    \b
+    Examples:
+      agentinputlab selector list
+      agentinputlab selector features --query "Return both lamps"
+    """
 
 
 @selector.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 def list_command(as_json: bool) -> None:
-    """List the selectors, and why some have no artifact here."""
+    """List the selectors, and why some have no artifact here.
+
+    \b
+    Example:
+      agentinputlab selector list --json
+    """
     from agentinputlab.selectors import list_selectors
 
     cards = list_selectors()
@@ -60,7 +71,12 @@ def features(query: str, instruction: str, tool_names: tuple[str, ...], as_json:
 @click.option("--revision", help="Revision that the artifact must have.")
 @click.option("--sha256", help="Hash that the artifact's bytes must have.")
 def inspect(selector_id: str, revision: str | None, sha256: str | None) -> None:
-    """Show one selector's artifact, checked against a revision and a hash."""
+    """Show one selector's artifact, checked against a revision and a hash.
+
+    \b
+    Example:
+      agentinputlab selector inspect rules.visible_state
+    """
     from agentinputlab.selectors import inspect_selector
 
     click.echo(

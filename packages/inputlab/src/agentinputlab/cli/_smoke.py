@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
+
+if TYPE_CHECKING:
+    from agentinputlab.contracts.lifecycle import Intervention
 
 __all__ = ["run_smoke", "smoke"]
 
@@ -18,6 +21,8 @@ def smoke(ctx: click.Context, as_json: bool) -> None:
 
     A query is expanded with a passage that a model could have written, and the expanded query searches two documents.
     It proves that the parts fit together here, and nothing about any model.
+
+    Example: agentinputlab smoke --json
     """
     result = run_smoke()
     if as_json:
@@ -43,7 +48,7 @@ def run_smoke() -> dict[str, Any]:
     from agentinputlab.contracts.lifecycle import InterventionContext
     from agentinputlab.runner import InterventionRunner
 
-    record = InterventionRunner().run(FixtureQuery2Doc(), FIXTURE_STATE, InterventionContext())
+    record = InterventionRunner().run(cast("Intervention", FixtureQuery2Doc()), FIXTURE_STATE, InterventionContext())
     expanded = record.patch.apply(FIXTURE_STATE)
     documents = [Document(doc_id, text) for doc_id, text in FIXTURE_DOCUMENTS.items()]
     top = InMemoryBM25Retriever(documents).retrieve(expanded.query, top_k=1)[0].document.doc_id

@@ -53,13 +53,25 @@ alpha: 0.05
 
 @click.group("campaign")
 def campaign() -> None:
-    """Run tasks x treatments x models from a plan file, resumable, first attempts only."""
+    """Run tasks x treatments x models from a plan file, resumable, first attempts only.
+
+    \b
+    Examples:
+      agentinputlab campaign prepare plan.yaml
+      agentinputlab campaign doctor plan.yaml
+      agentinputlab campaign run plan.yaml --out runs/campaign --execute
+    """
 
 
 @campaign.command("prepare")
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
 def prepare(plan_file: Path) -> None:
-    """Write a plan file to start from; it must not exist."""
+    """Write a plan file to start from; it must not exist.
+
+    \b
+    Example:
+      agentinputlab campaign prepare plan.yaml
+    """
     from ripieno.errors import InputError
     from ripieno.files import create_only
 
@@ -75,7 +87,12 @@ def prepare(plan_file: Path) -> None:
 @_JSON
 @click.pass_context
 def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
-    """Say whether a plan can start here, and what it can cost at most."""
+    """Say whether a plan can start here, and what it can cost at most.
+
+    \b
+    Example:
+      agentinputlab campaign doctor plan.yaml
+    """
     from workers.official_arenas.campaign.preflight import preflight
     from workers.official_arenas.cli._errors import answered
     from workers.official_arenas.cli._show import EXIT_NOT_READY, print_preflight
@@ -84,6 +101,8 @@ def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
         plan = _load(plan_file)
         found = preflight(plan)
         print_preflight(plan, found, as_json=as_json)
+        if found.is_ready:
+            click.echo(f"Ready. Start it with: agentinputlab campaign run {plan_file} --out FOLDER --execute", err=True)
         ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
 
 
@@ -92,7 +111,12 @@ def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
 @_OUT
 @click.pass_context
 def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
-    """Make the folder of a campaign with its plan and drafts of its scopes; nothing is enabled or started."""
+    """Make the folder of a campaign with its plan and drafts of its scopes; nothing is enabled or started.
+
+    \b
+    Example:
+      agentinputlab campaign bootstrap plan.yaml --out drafts
+    """
     from ripieno.canonical import INDENTED_UNICODE_LINE
     from ripieno.files import create_only
     from workers.official_arenas import retail_capture
@@ -121,7 +145,12 @@ def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
 @campaign.command("methods")
 @_JSON
 def methods(as_json: bool) -> None:
-    """List the releases that can be a treatment in an arena."""
+    """List the releases that can be a treatment in an arena.
+
+    \b
+    Example:
+      agentinputlab campaign methods --json
+    """
     from agentinputlab.contracts.enums import ExecutionKind
     from agentinputlab.registry import AlgorithmRegistry
 
@@ -146,7 +175,12 @@ def methods(as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def smoke(ctx: click.Context, out: Path, as_json: bool) -> None:
-    """Run the smallest campaign: one scripted task, one treatment."""
+    """Run the smallest campaign: one scripted task, one treatment.
+
+    \b
+    Example:
+      agentinputlab campaign smoke --out runs/smoke
+    """
     from workers.official_arenas.campaign.plan import parse_plan
     from workers.official_arenas.cli._errors import answered
 
@@ -190,7 +224,12 @@ def run(
 @_JSON
 @click.pass_context
 def verify_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
-    """Read every byte of a campaign again and derive its results again."""
+    """Read every byte of a campaign again and derive its results again.
+
+    \b
+    Example:
+      agentinputlab campaign verify runs/campaign
+    """
     from ripieno.verify import verify
 
     report = verify(folder)
@@ -206,7 +245,12 @@ def verify_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def analyze(ctx: click.Context, folder: Path, as_json: bool) -> None:
-    """Derive results and analysis from the receipts of a folder again, without writing anything."""
+    """Derive results and analysis from the receipts of a folder again, without writing anything.
+
+    \b
+    Example:
+      agentinputlab campaign analyze runs/campaign --json
+    """
     from workers.official_arenas.campaign.collect import collect_rows
     from workers.official_arenas.campaign.folder import PLAN, read_json
     from workers.official_arenas.campaign.page import headline
@@ -240,7 +284,12 @@ def run_production(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Run a plan whose figures are to be reported: test split, durable receipts, all tasks."""
+    """Run a plan whose figures are to be reported: test split, durable receipts, all tasks.
+
+    \b
+    Example:
+      agentinputlab campaign run-production plan.yaml --out runs/report --execute
+    """
     from agentinputlab.contracts.errors import ValidationError
     from workers.official_arenas.cli._errors import answered
 
@@ -270,12 +319,16 @@ def _run(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    import sys
-
     from ripieno.verify import verify
     from workers.official_arenas.campaign.preflight import preflight
     from workers.official_arenas.campaign.run import run_campaign
-    from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY, print_preflight, print_result
+    from workers.official_arenas.cli._show import (
+        EXIT_FAILURES,
+        EXIT_NOT_READY,
+        print_preflight,
+        print_result,
+        typed_command,
+    )
 
     found = preflight(plan)
     if not execute or not found.is_ready:
@@ -287,7 +340,7 @@ def _run(
     result = run_campaign(
         plan,
         out,
-        command=[ctx.command_path, *sys.argv[1:]],
+        command=typed_command(ctx),
         executor=executor,  # type: ignore[arg-type]
         workers=workers,
         note=lambda text: click.echo(f"{text} ...", err=True),

@@ -15,7 +15,12 @@ __all__ = ["retail"]
 
 @click.group("retail")
 def retail() -> None:
-    """Measure a change of the input in the retail arena, pair by pair."""
+    """Measure a change of the input in the retail arena, pair by pair.
+
+    \b
+    Example:
+      agentinputlab retail run --treatment plan.plan_and_solve.ps_prompt --out runs/plan
+    """
 
 
 @retail.command("run")
@@ -97,7 +102,13 @@ def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: boo
     from workers.official_arenas.campaign.preflight import preflight
     from workers.official_arenas.campaign.run import run_campaign
     from workers.official_arenas.cli._errors import answered
-    from workers.official_arenas.cli._show import EXIT_FAILURES, EXIT_NOT_READY, print_preflight, print_result
+    from workers.official_arenas.cli._show import (
+        EXIT_FAILURES,
+        EXIT_NOT_READY,
+        print_preflight,
+        print_result,
+        typed_command,
+    )
 
     with answered(ctx):
         plan = _plan(options)
@@ -112,7 +123,7 @@ def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: boo
         result = run_campaign(
             plan,
             out,
-            command=_command(ctx),
+            command=typed_command(ctx),
             executor="serial" if workers == 1 else "processes",
             workers=None if workers == 1 else workers,
             note=lambda text: click.echo(f"{text} ...", err=True),
@@ -190,10 +201,3 @@ def _slot_name(model: str) -> str:
     import re
 
     return re.sub(r"[^a-z0-9_.+-]+", "-", model.lower()).strip("-.+_")[:60] or "model"
-
-
-def _command(ctx: click.Context) -> list[str]:
-    """Give the command as it was typed, for the record."""
-    import sys
-
-    return [ctx.command_path, *sys.argv[1:]]
