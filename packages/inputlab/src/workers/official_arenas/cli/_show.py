@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +15,7 @@ if TYPE_CHECKING:
     from workers.official_arenas.campaign.preflight import Preflight
     from workers.official_arenas.campaign.run import CampaignResult
 
-__all__ = ["EXIT_FAILURES", "EXIT_NOT_READY", "print_preflight", "print_result"]
+__all__ = ["EXIT_FAILURES", "EXIT_NOT_READY", "print_preflight", "print_result", "typed_command"]
 
 EXIT_NOT_READY = 2
 EXIT_FAILURES = 3
@@ -24,8 +27,9 @@ def print_preflight(plan: CampaignPlan, found: Preflight, *, as_json: bool, err:
         click.echo(json.dumps({"plan_hash": plan.plan_hash, **found.as_dict()}), err=err)
         return
     click.echo(
-        f"{plan.arena}, split {plan.split}: {len(found.tasks)} tasks x {len(plan.treatments)} treatments x "
-        f"{len(plan.slots)} slots = {found.pairs} pairs, each played once.",
+        f"{plan.arena}, split {plan.split}: {_count(len(found.tasks), 'task')} x "
+        f"{_count(len(plan.treatments), 'treatment')} x {_count(len(plan.slots), 'slot')} = "
+        f"{_count(found.pairs, 'pair')}, each played once.",
         err=err,
     )
     if not found.spends:
@@ -40,6 +44,11 @@ def print_preflight(plan: CampaignPlan, found: Preflight, *, as_json: bool, err:
         click.echo(f"Cost: at most {_number(found.cost.model_calls)} model calls, {_money(found.cost.cost)}.", err=err)
     for blocker in found.blockers:
         click.echo(f"Not ready: {blocker}", err=err)
+
+
+def typed_command(ctx: click.Context) -> list[str]:
+    """Give the command as it was typed, for the record: the program's name and its arguments."""
+    return [str(ctx.find_root().info_name), *sys.argv[1:]]
 
 
 def print_result(result: CampaignResult, *, as_json: bool, verified: bool) -> None:
@@ -60,10 +69,30 @@ def print_result(result: CampaignResult, *, as_json: bool, verified: bool) -> No
     if result.was_complete:
         click.echo("This campaign is complete; nothing was run again.")
     click.echo(result.headline)
+    failures = _failures(result.rows)
+    if failures:
+        click.echo(f"Failures, which stay in the count: {failures}. The page says on which tasks.")
     if verified:
         click.echo(f"Verified: every receipt of {result.folder} holds, and the results follow from them.")
         click.echo(f"Digest {result.digest}")
     click.echo(f"Look at {page}; check again with: ripieno verify {result.folder}")
+
+
+def _failures(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Count how pairs failed: status or intervention, with the kind of the error."""
+    counted: Counter[str] = Counter()
+    for row in rows:
+        status = str(row["status"])
+        if status == "paired_scored" and row["intervention_status"] != "failed":
+            continue
+        what = "intervention failed" if status == "paired_scored" else status
+        kinds = ", ".join(dict.fromkeys(str(row["failure"]).split(", "))) if row["failure"] else ""
+        counted[f"{what} ({kinds})" if kinds else what] += 1
+    return ", ".join(f"{number} x {what}" for what, number in counted.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(value: int | None) -> str:

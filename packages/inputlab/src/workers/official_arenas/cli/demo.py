@@ -31,14 +31,12 @@ def run_demo(treatment: str, split: str, out: Path | None, as_json: bool) -> Non
     Example: ripieno demo retail --split train --out runs/retail
     """
     # Everything is imported late: `ripieno --help` loads this module.
-    import sys
-
     from agentinputlab.contracts.errors import AgentInputLabError
     from ripieno.errors import InputError, IntegrityError
     from ripieno.verify import verify
     from workers.official_arenas.campaign.plan import parse_plan
     from workers.official_arenas.campaign.run import run_campaign
-    from workers.official_arenas.cli._show import print_result
+    from workers.official_arenas.cli._show import print_result, typed_command
     from workers.official_arenas.protocol import OfficialArenaError
 
     folder = out if out is not None else Path("runs") / f"retail-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -47,7 +45,7 @@ def run_demo(treatment: str, split: str, out: Path | None, as_json: bool) -> Non
     try:
         slot = {"name": "scripted", "intervention_model": {"kind": "arena"}}
         plan = parse_plan({"arena": "embedded", "split": split, "treatments": [treatment], "slots": [slot]})
-        result = run_campaign(plan, folder, command=["ripieno demo retail", *sys.argv[1:]])
+        result = run_campaign(plan, folder, command=typed_command(click.get_current_context()))
     except (AgentInputLabError, OfficialArenaError) as error:
         raise InputError(str(error)) from error
     report = verify(result.folder, expect=result.digest)
