@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,26 @@ def test_a_run_for_report_needs_the_test_split_durable_receipts_and_all_tasks(tm
     ready = command_line("campaign", "run-production", plan, "--out", tmp_path / "out")
     assert ready.returncode == 0
     assert b"Nothing was started" in ready.stderr
+
+
+def test_an_endpoint_that_is_not_there_blocks_before_a_first_attempt_is_used_up(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        base = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"  # bound, and nobody listens
+        agent = {
+            "backend": "openai",
+            "model": "m",
+            "args": {
+                "api_base": base,
+                "temperature": 0,
+                "seed": 17,
+                "num_retries": 0,
+                "max_tokens": 16,
+                "timeout": 5.0,
+            },
+        }
+        plan = parse_plan({"tasks": 1, "treatments": [TREATMENT], "slots": [{"name": "gone", "agent": agent}]})
+        assert preflight(plan).is_ready  # the cost can be shown without a server
+        with pytest.raises(OfficialArenaError, match="slot gone: nobody answers"):
+            run_campaign(plan, tmp_path / "folder", command=["test"])
+    assert not (tmp_path / "folder/capture").exists()

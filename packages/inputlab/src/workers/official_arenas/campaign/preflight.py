@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 _ARMS = 2
+ENDPOINT_SECONDS = 5.0
+"""How long an endpoint may take to answer that it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,25 @@ def preflight(plan: CampaignPlan) -> Preflight:
         spends=any(slot_spends(slot) for slot in plan.slots),
         blockers=tuple(dict.fromkeys(blockers)),
     )
+
+
+def silent_endpoints(plan: CampaignPlan) -> list[str]:
+    """Say at which slots' endpoints nobody answers: first attempts must not be used up on a server that is not there.
+
+    Any answer will do, since not every server lists its models.
+    """
+    import httpx
+
+    problems: list[str] = []
+    for slot in plan.slots:
+        base = slot.agent.args.get("api_base")
+        if slot.agent.backend != "openai" or not isinstance(base, str):
+            continue
+        try:
+            httpx.get(f"{base.rstrip('/')}/models", timeout=ENDPOINT_SECONDS, follow_redirects=False, trust_env=False)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            problems.append(f"slot {slot.name}: nobody answers at the agent's endpoint ({type(error).__name__})")
+    return problems
 
 
 def resolve_arena(name: str) -> Any:

@@ -25,6 +25,7 @@ from workers.official_arenas.campaign.preflight import (
     pin_rules,
     preflight,
     resolve_arena,
+    silent_endpoints,
     slot_config,
     slot_spends,
 )
@@ -100,6 +101,9 @@ def run_campaign(
         return _finished(opened.root)
     try:
         say = note or _say_nothing
+        silent = [] if "pairs" in opened.events else silent_endpoints(plan)
+        if silent:
+            raise OfficialArenaError("; ".join(silent))
         _measure(opened, found, executor, workers, progress, say)
         say("Analysing and sealing")
         _seal(opened)
