@@ -5,6 +5,8 @@ Rows hold identities, statuses, scores and counts, and nothing that anybody said
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +17,7 @@ from agentinputlab.analysis.multiplicity import holm
 from agentinputlab.analysis.paired import PairedOutcome, summarise_pairs
 from workers.official_arenas.campaign.plan import CampaignPlan
 
-__all__ = ["ArmResult", "PairResult", "PairStatus", "analyse"]
+__all__ = ["ArmResult", "PairResult", "PairStatus", "analyse", "csv_text"]
 
 PRIMARY_METRIC = "terminal_success"
 
@@ -151,6 +153,33 @@ def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
 def _metric(pairs: Sequence[PairResult]) -> str:
     """Name of the score that was compared; every scored pair of an arena has the same."""
     return next((row.baseline.metric for row in pairs if row.baseline is not None), PRIMARY_METRIC)
+
+
+def csv_text(rows: Sequence[PairResult]) -> str:
+    """Give the rows as CSV with a header; a score or count that does not exist is an empty cell."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    sides = ("baseline", "treatment")
+    table.writerow(
+        ["slot", "treatment", "task", "status", "intervention", "failure"]
+        + [f"{side}_{name}" for side in sides for name in ("score", "reward", "hard_stops", "ending", *_CSV_USAGE)]
+    )
+    for row in rows:
+        arms = (row.baseline, row.treated)
+        table.writerow(
+            [row.slot, row.treatment, row.task_id, row.status.value, row.intervention_status, row.failure]
+            + [cell for arm in arms for cell in _csv_cells(arm)]
+        )
+    return text.getvalue()
+
+
+_CSV_USAGE = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
+
+
+def _csv_cells(arm: ArmResult | None) -> list[object]:
+    if arm is None:
+        return [None] * (4 + len(_CSV_USAGE))
+    return [arm.success, arm.reward, arm.hard_stops, arm.termination, *(arm.usage.get(name) for name in _CSV_USAGE)]
 
 
 def _scores(row: PairResult) -> PairedOutcome:

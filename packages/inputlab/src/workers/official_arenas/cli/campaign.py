@@ -264,6 +264,26 @@ def analyze(ctx: click.Context, folder: Path, as_json: bool) -> None:
         click.echo(json.dumps(analysis) if as_json else headline(analysis))
 
 
+@campaign.command("export")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.pass_context
+def export(ctx: click.Context, folder: Path) -> None:
+    """Derive the results of a folder from its receipts again and print them as CSV, one line per expected pair.
+
+    \b
+    Example:
+      agentinputlab campaign export runs/campaign > pairs.csv
+    """
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.folder import PLAN, read_json
+    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.results import csv_text
+    from workers.official_arenas.cli._errors import answered
+
+    with answered(ctx):
+        click.echo(csv_text(collect_rows(folder, parse_plan(read_json(folder / PLAN)))), nl=False)
+
+
 campaign.add_command(run, "run-all")
 
 
