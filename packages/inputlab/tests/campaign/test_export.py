@@ -10,7 +10,7 @@ from workers.official_arenas.campaign.results import ArmResult, PairResult, Pair
 
 
 def test_a_pair_without_a_score_has_empty_cells():
-    arm = ArmResult(1.0, 1.0, 0.0, {"model_calls": 3}, "0" * 64, "user_stop")
+    arm = ArmResult("terminal_success", 1.0, 1.0, 0.0, {"model_calls": 3}, "0" * 64, "user_stop")
     rows = [
         PairResult("s", "t", "0", PairStatus.PAIRED, "c", "success", arm, arm),
         PairResult("s", "t", "1", PairStatus.ARM_FAILED, "c", "success", failure="ValueError"),
