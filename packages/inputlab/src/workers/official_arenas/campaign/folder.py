@@ -6,8 +6,8 @@ FOLDER/command.json        the command that a person gave; scopes refer to it
 FOLDER/events.jsonl        hash chain of the steps that are done; closed by the last one
 FOLDER/scopes/             per slot: drafts (disabled) and the scopes that were bound
 FOLDER/capture/SLOT/       first-capture receipts and the inventory snapshot
-FOLDER/interventions/KEY/  start.json, result.json: each intervention once
-FOLDER/requests/           one envelope per pair, and index.json
+FOLDER/requests/SLOT/TREATMENT/  per task a start and, when the intervention gave a result, the envelope of its pair
+FOLDER/requests/index.json the pairs that can be played
 FOLDER/pairs/SLOT/CELL/    the pair ledger
 FOLDER/cells.jsonl         which pairs have an end
 FOLDER/results.json        one row per expected pair, derived from the receipts

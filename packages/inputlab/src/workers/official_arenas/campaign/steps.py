@@ -8,10 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ripieno.errors import IntegrityError
 from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
-from workers.official_arenas.campaign.folder import CampaignFolder, read_json, write_json
+from workers.official_arenas._evidence import EvidenceStorageError
+from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
 from workers.official_arenas.protocol import OfficialArenaError
@@ -22,6 +24,8 @@ AUTHORIZATION_THREAD = "agentinputlab.command.v1"
 REPLAYS_PATH_ENV = "AILAB_CAMPAIGN_REPLAYS"
 REPLAYS_SHA256_ENV = "AILAB_CAMPAIGN_REPLAYS_SHA256"
 BRIDGE = ("agentinputlab.campaign", "1")
+_SLOTS_KEPT = 8
+"""Of so many slots a process keeps what it read; cells come slot by slot."""
 
 
 def authorizations(folder: CampaignFolder) -> dict[str, Any]:
@@ -71,10 +75,10 @@ def run_interventions(
     if "interventions" in folder.events:
         return
     cells = [
-        {"root": str(folder.root), "slot": slot.name, "treatment": treatment.name, "task": task}
-        for slot in folder.plan.slots
+        {**bound, "treatment": treatment.name, "task": task}
+        for bound in (_bound_to(folder, slot.name) for slot in folder.plan.slots)
         for treatment in folder.plan.treatments
-        for task in captured_tasks(folder.root, slot.name)
+        for task in captured_tasks(folder.root, bound["slot"])
     ]
     for cell in cells:
         folder.directory("requests", cell["slot"], cell["treatment"])
@@ -104,7 +108,7 @@ def intervene(cell: Mapping[str, str]) -> bool:
         return True
     if start.exists():
         return False  # started once; whether a model was asked is unknown, so it is never asked again
-    bound = _bound_slot(root, slot_name)
+    bound = _bound_slot(root, slot_name, cell["plan"], cell["snapshot"])
     treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
     row = bound.checkpoints[task]
     write_json(
@@ -176,10 +180,16 @@ def run_pairs(
     *,
     progress: bool | None,
 ) -> None:
-    """Play every pair that has no end yet. A pair that was started before is not started again."""
+    """Play every pair that has no end yet. A pair that was started before is not started again.
+
+    Raises:
+        OfficialArenaError: pairs could not be started, say because the disk is full; the same call tries them later.
+    """
     if "pairs" in folder.events:
         return
-    cells = [{"root": str(folder.root), **row} for row in index]
+    bound = {name: _bound_to(folder, name) for name in {row["slot"] for row in index}}
+    scopes = {name: _sha256(folder.root / "scopes" / f"execution-{name}.json") for name in bound}
+    cells = [{**bound[row["slot"]], "scope_sha256": scopes[row["slot"]], **row} for row in index]
     labels = [f"{row['treatment']} on task {row['task']}" for row in index]
     outcomes = run_cells(
         play,
@@ -190,6 +200,16 @@ def run_pairs(
         progress=progress,
         labels=labels,
     )
+    unstarted = [
+        outcome
+        for outcome, row in zip(outcomes, index, strict=True)
+        if not outcome.ok and not (folder.root / "pairs" / row["slot"] / row["cell_id"]).exists()
+    ]
+    if unstarted:  # nothing was asked for these: the same call tries them later
+        kind = unstarted[0].error.partition(":")[0]
+        raise OfficialArenaError(
+            f"{len(unstarted)} of {len(index)} pairs could not be started; first: {unstarted[0].label}: {kind}"
+        )
     folder.record("pairs", {"ended": sum(outcome.ok for outcome in outcomes), "indexed": len(index)})
 
 
@@ -198,16 +218,21 @@ def play(cell: Mapping[str, str]) -> str:
 
     Returns:
         ``scored``, ``failed`` (it has an end and no score), ``interrupted`` (it has no end), or ``refused``.
+
+    Raises:
+        EvidenceStorageError: the disk refused a write.
     """
     root = Path(cell["root"])
-    session = _pair_session(root, cell["slot"])
     request = read_json(root / "requests" / cell["slot"] / cell["treatment"] / f"{cell['task']}.json")
+    session = _pair_session(root, cell["slot"], cell["plan"], cell["snapshot"], cell["scope_sha256"])
     try:
         with quiet_console():
             session.run(request)
     except retail_driver.RetailAttemptUnavailable:
         has_end = (root / "pairs" / cell["slot"] / cell["cell_id"] / "terminal.json").exists()
         return "failed" if has_end else "interrupted"
+    except EvidenceStorageError:
+        raise  # the disk refused, not the driver; a pair without a ledger can be started later
     except OfficialArenaError:
         return "refused"
     return "scored"
@@ -221,21 +246,31 @@ def captured_tasks(root: Path, slot_name: str) -> list[str]:
 
 def snapshot_of(root: Path, slot_name: str) -> Path:
     """Give the inventory snapshot of a slot that the campaign's log names."""
-    from workers.official_arenas.campaign.folder import EVENTS, read_events
-
     return root / "capture" / slot_name / str(read_events(root / EVENTS)[f"captured:{slot_name}"]["snapshot"])
+
+
+def _bound_to(folder: CampaignFolder, slot_name: str) -> dict[str, str]:
+    """Give where a cell of a slot belongs: the folder, and what was decided in it.
+
+    A process that outlives the folder (a notebook, a worker of a cluster) tells by it that another campaign took the
+    folder's place.
+    """
+    return {
+        "root": str(folder.root),
+        "slot": slot_name,
+        "plan": folder.plan.plan_hash,
+        "snapshot": snapshot_of(folder.root, slot_name).name,
+    }
 
 
 class _BoundSlot:
     """What the cells of one slot share: read once per process."""
 
-    def __init__(self, root: Path, slot_name: str) -> None:
-        from workers.official_arenas.campaign.folder import PLAN
-
+    def __init__(self, root: Path, slot_name: str, snapshot_name: str) -> None:
         self.plan: CampaignPlan = parse_plan(read_json(root / PLAN))
         self.slot = next(slot for slot in self.plan.slots if slot.name == slot_name)
         self.config = slot_config(self.plan, self.slot)
-        snapshot = snapshot_of(root, slot_name)
+        snapshot = root / "capture" / slot_name / snapshot_name
         self.replays = snapshot / "replays.json"
         self.replays_sha256 = _sha256(self.replays)
         self.checkpoints = {
@@ -244,18 +279,22 @@ class _BoundSlot:
         self.backend = _intervention_backend(self.plan, self.slot)
 
 
-@lru_cache(maxsize=64)
-def _bound_slot(root: Path, slot_name: str) -> _BoundSlot:
-    return _BoundSlot(root, slot_name)
+@lru_cache(maxsize=_SLOTS_KEPT)
+def _bound_slot(root: Path, slot_name: str, plan_hash: str, snapshot_name: str) -> _BoundSlot:
+    bound = _BoundSlot(root, slot_name, snapshot_name)
+    if bound.plan.plan_hash != plan_hash:
+        raise IntegrityError(f"{PLAN} says something else than it did when the campaign was opened")
+    return bound
 
 
-@lru_cache(maxsize=64)
-def _pair_session(root: Path, slot_name: str) -> retail_driver.PairSession:
-    bound = _bound_slot(root, slot_name)
-    scope = root / "scopes" / f"execution-{slot_name}.json"
+@lru_cache(maxsize=_SLOTS_KEPT)
+def _pair_session(
+    root: Path, slot_name: str, plan_hash: str, snapshot_name: str, scope_sha256: str
+) -> retail_driver.PairSession:
+    bound = _bound_slot(root, slot_name, plan_hash, snapshot_name)
     environment = {
-        retail_driver.SCOPE_PATH_ENV: str(scope),
-        retail_driver.SCOPE_SHA256_ENV: _sha256(scope),
+        retail_driver.SCOPE_PATH_ENV: str(root / "scopes" / f"execution-{slot_name}.json"),
+        retail_driver.SCOPE_SHA256_ENV: scope_sha256,
         REPLAYS_PATH_ENV: str(bound.replays),
         REPLAYS_SHA256_ENV: bound.replays_sha256,
     }
