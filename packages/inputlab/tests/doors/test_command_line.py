@@ -85,10 +85,10 @@ def process(*arguments: object, **variables: str) -> subprocess.CompletedProcess
 
 
 def examples(command: click.Command) -> list[list[str]]:
-    """The command lines in a help text, continued lines joined, comments and other programs left out."""
+    """The command lines in a help text, continued lines joined, comments, redirections and other programs left out."""
     joined = re.sub(r"\\\n\s+", " ", command.help or "")
     joined = re.sub(r"\n {4,}(?=--)", " ", joined)
-    lines = [re.sub(r"^Example: ", "", line.strip()) for line in joined.splitlines()]
+    lines = [re.sub(r"^Example: | > \S+$", "", line.strip()) for line in joined.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("agentinputlab ")]
 
 
