@@ -15,9 +15,10 @@ from ripieno.chain import verify_chain
 from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import inventory, list_tree
 from ripieno.receipts import check_sealed
+from workers.official_arenas.campaign._request_check import request_problem
 from workers.official_arenas.campaign.folder import CAMPAIGN, COMMAND, EVENTS, PLAN, read_events, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
-from workers.official_arenas.protocol import content_hash
+from workers.official_arenas.protocol import OfficialArenaError, content_hash
 
 __all__ = ["CAMPAIGN_VERIFIER", "CampaignVerifier"]
 
@@ -25,7 +26,17 @@ FORMAT = "input-lab campaign"
 _PRIVATE = frozenset({"capture", "pairs", "requests", "scopes", PLAN, COMMAND})
 """Everything else holds identities, counts and scores, and may be shown to anybody."""
 _Rows = list[Check]
-_SHAPES = (RipienoError, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, StopIteration)
+_SHAPES = (
+    RipienoError,
+    OfficialArenaError,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    StopIteration,
+)
 """What reading a record raises whose shape was changed."""
 
 
@@ -154,20 +165,43 @@ def _check_receipts(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping
             rows.append(Check(f"capture {slot.name}", ok=False, detail="the snapshot that the log names is missing"))
     index = path / "requests" / "index.json"
     indexed: list[Mapping[str, str]] = read_json(index) if index.exists() else []
+    checkpoints = {slot.name: _checkpoints(path, slot.name, events) for slot in plan.slots}
     checked = 0
     for row in indexed:
+        try:
+            problem = request_problem(plan, row, checkpoints.get(row["slot"], {}).get(row["task"]), root=path)
+        except _SHAPES:
+            problem = "its request cannot be read, or has another shape than it should"
+        if problem:
+            rows.append(Check(_pair_name(row), ok=False, detail=problem))
         cell = path / "pairs" / row["slot"] / row["cell_id"]
         if not cell.exists():
             continue
         report = verify_cell(cell)
         checked += 1
         if not report.ok:
-            name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
-            rows.append(Check(name, ok=False, detail=report.first_problem or report.status.value))
+            rows.append(Check(_pair_name(row), ok=False, detail=report.first_problem or report.status.value))
     rows.append(
-        Check("pairs", ok=True, detail=f"{checked} of {len(indexed)} indexed pairs have a ledger; each was read")
+        Check(
+            "pairs",
+            ok=True,
+            detail=f"{checked} of {len(indexed)} indexed pairs have a ledger; each was read, its patch applied again",
+        )
     )
     _check_ended(path, indexed, rows)
+
+
+def _pair_name(row: Mapping[str, str]) -> str:
+    return f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
+
+
+def _checkpoints(path: Path, slot: str, events: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Give the captured rows of a slot by task, from the snapshot that the log names."""
+    captured = events.get(f"captured:{slot}")
+    if captured is None:
+        return {}
+    file = path / "capture" / slot / str(captured["snapshot"]) / "checkpoints.json"
+    return {row["checkpoint_id"]: row for row in read_json(file)["checkpoints"]} if file.exists() else {}
 
 
 def _check_ended(path: Path, indexed: list[Mapping[str, str]], rows: _Rows) -> None:
@@ -185,11 +219,12 @@ def _check_ended(path: Path, indexed: list[Mapping[str, str]], rows: _Rows) -> N
             continue
         row = indexed[index]
         cell = path / "pairs" / row["slot"] / row["cell_id"]
-        name = f"pair {row['treatment']} on task {row['task']} ({row['slot']})"
         if not cell.is_dir():
-            rows.append(Check(name, ok=False, detail="it was played and its ledger is missing"))
+            rows.append(Check(_pair_name(row), ok=False, detail="it was played and its ledger is missing"))
         elif entry.payload.get("value") in ("scored", "failed") and not (cell / "terminal.json").is_file():
-            rows.append(Check(name, ok=False, detail="it was played to its end and terminal.json is missing"))
+            rows.append(
+                Check(_pair_name(row), ok=False, detail="it was played to its end and terminal.json is missing")
+            )
 
 
 def _check_derived(path: Path, plan: CampaignPlan, rows: _Rows) -> None:
