@@ -287,7 +287,10 @@ def _show(report: dict[str, Any], changes: Sequence[MemberChange], *, out: Path 
     print_table(Table(("What", "Used", "Allowed"), budget, "Usage against the one budget"), console)
     for warning in report["warnings"]:
         click.echo(f"warning: {warning}")
-    click.echo(f"One patch of {len(report['patch']['operations'])} operations, hash {report['patch_hash'][:12]}.")
+    operations = len(report["patch"]["operations"])
+    click.echo(
+        f"One patch of {operations} operation{'' if operations == 1 else 's'}, hash {report['patch_hash'][:12]}."
+    )
     if out is None:
         click.echo("Texts are not shown: --out FILE writes patch, trace and resulting state, --json prints them.")
     else:

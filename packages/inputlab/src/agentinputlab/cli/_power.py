@@ -51,6 +51,6 @@ def power(
     shared = f" for each of {treatments} treatments (level {level:g})" if treatments > 1 else ""
     click.echo(f"{pairs} paired tasks: power {reached:.3f}{shared}.")
     click.echo(
-        f"Assumed: the change helps on {helps:.1%} of tasks and hurts on {hurts:.1%}; "
+        f"Assumed: the change helps on {100.0 * helps:.4g} % of tasks and hurts on {100.0 * hurts:.4g} %; "
         f"about {pairs * (helps + hurts):.0f} pairs will differ, and only those count."
     )

@@ -63,7 +63,7 @@ def features(query: str, instruction: str, tool_names: tuple[str, ...], as_json:
         return
     for name, value in measured.items():
         click.echo(f"{name} = {value}")
-    click.echo(f"the shipped rules choose: {json.dumps(choice.as_dict())}")
+    click.echo(f"the shipped rules choose: {choice.release_id} (rule {choice.rule})")
 
 
 @selector.command("inspect")
