@@ -16,11 +16,11 @@ import pytest
 
 from agentinputlab.contracts import FrozenAgentState
 from workers.official_arenas import _payloads, retail_capture, retail_driver
+from workers.official_arenas._agent_allowance import STOP_MESSAGE
 from workers.official_arenas.capture_records import _records
 from workers.official_arenas.protocol import OfficialArenaError, content_hash, standard_shared_budget
 from workers.official_arenas.providers import _tau_audit, tau_retail
 from workers.official_arenas.providers._tau_audit import AUDITED_FILES, audit_retail_source
-from workers.official_arenas.providers._tau_budget import STOP_MESSAGE
 from workers.official_arenas.providers._tau_config import (
     SCORER_REVISION,
     SOURCE_REVISION,

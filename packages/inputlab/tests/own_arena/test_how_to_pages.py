@@ -83,6 +83,8 @@ def test_messages_of_the_page_are_those_of_the_program(name: str) -> None:
     known = sources(
         "own_arena.py",
         "_own_config.py",
+        "_config_checks.py",
+        "_captured_origin.py",
         "_screening.py",
         "_budgets.py",
         "capture_records.py",

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from workers.official_arenas._config_checks import is_loopback
 from workers.official_arenas._first_capture import SEED
 from workers.official_arenas.protocol import OfficialArenaError, resolve_shared_budget_config, shared_budget
-from workers.official_arenas.providers._tau_config import _is_loopback
 
 __all__ = ["check_agent", "check_config"]
 
@@ -83,7 +83,7 @@ def _check_arguments(args: Mapping[str, Any]) -> None:
     where = "Arena config agent args"
     if not frozenset(args) <= _ARGUMENTS:
         raise OfficialArenaError(f"{where} must be out of {sorted(_ARGUMENTS)}")
-    if not _is_loopback(args.get("api_base")):
+    if not is_loopback(args.get("api_base")):
         raise OfficialArenaError(f"{where} api_base must be an http address on this machine")
     for name, expected in _FIXED.items():
         value = args.get(name, expected)

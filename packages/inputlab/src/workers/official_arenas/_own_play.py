@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from agentinputlab.backends.tokens import count_prompt_tokens
 from agentinputlab.contracts.serialization import to_jsonable
 from agentinputlab.contracts.state import ContextBlock
+from workers.official_arenas._agent_allowance import AgentAllowance
 from workers.official_arenas._first_capture import SEED
 from workers.official_arenas.protocol import OfficialArenaError
-from workers.official_arenas.providers._tau_budget import AgentAllowance
 
 if TYPE_CHECKING:
     from agentinputlab.backends.llm import GenerationResponse, LLMBackend

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from agentinputlab.backends.tokens import TOKEN_COUNTER, count_tokens, first_tokens
 from agentinputlab.contracts.serialization import to_jsonable
 from agentinputlab.contracts.state import FrozenAgentState
+from workers.official_arenas._agent_allowance import AgentAllowance, remaining_budget
 from workers.official_arenas._first_capture import SEED, capture_batch, create_receipt
 from workers.official_arenas._own_config import check_agent, check_config
 from workers.official_arenas._own_play import BudgetedAgent, BudgetUsedUpError, Played, Task
@@ -36,7 +37,6 @@ from workers.official_arenas.protocol import (
     standard_shared_budget,
     visible_shared_budget,
 )
-from workers.official_arenas.providers._tau_budget import AgentAllowance, remaining_budget
 
 if TYPE_CHECKING:
     from agentinputlab.backends.llm import GenerationRequest, LLMBackend
@@ -144,10 +144,10 @@ class OwnArena(ABC):
         """Give everything that decides an arm's outcome."""
         ours = (
             "own_arena.py",
+            "_agent_allowance.py",
+            "_config_checks.py",
             "_own_config.py",
             "_own_play.py",
-            "providers/_tau_budget.py",
-            "providers/_tau_config.py",
         )
         backends = ("tokens.py", "llm/_completion.py", "llm/_http.py", "llm/_local.py", "llm/_types.py")
         names = [f"{_HERE}/{name}" for name in ours] + [f"agentinputlab/backends/{name}" for name in backends]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentinputlab.backends.tokens import TOKEN_COUNTER
+from workers.official_arenas._agent_allowance import AgentAllowance
 from workers.official_arenas._first_capture import create_receipt
 from workers.official_arenas.embedded.arena import load_arena
 from workers.official_arenas.embedded.chat_models import EndpointModel, ScriptedAgent
@@ -34,7 +35,6 @@ from workers.official_arenas.protocol import (
     merge_usage,
     shared_budget,
 )
-from workers.official_arenas.providers._tau_budget import AgentAllowance
 
 __all__ = ["Arm", "customer_of", "judge_of"]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from workers.official_arenas._config_checks import is_loopback, require_positive, require_whole
 from workers.official_arenas.embedded.agent import AGENT_ID
 from workers.official_arenas.embedded.arena import Arena, load_arena
 from workers.official_arenas.embedded.judge import JUDGE_ID
@@ -18,7 +19,6 @@ from workers.official_arenas.protocol import (
     standard_shared_budget,
     validate_dependency_hashes,
 )
-from workers.official_arenas.providers._tau_config import _is_loopback, _positive, _whole
 
 __all__ = [
     "BENCHMARK_ID",
@@ -75,10 +75,10 @@ def validate_config(config: _Json) -> dict[str, Any]:
         raise OfficialArenaError(f"{_WHERE} task_set_name must be embedded_retail")
     if resolved["task_split_name"] not in {"train", "test"}:
         raise OfficialArenaError(f"{_WHERE} task_split_name must be train or test")
-    _whole(resolved, "capture_seed", SEED, SEED, _WHERE)
-    _whole(resolved, "max_steps", 1, _MAX_STEPS, _WHERE)
-    _whole(resolved, "max_errors", 1, _MAX_STEPS, _WHERE)
-    _positive(resolved, "timeout", _WHERE)
+    require_whole(resolved, "capture_seed", SEED, SEED, _WHERE)
+    require_whole(resolved, "max_steps", 1, _MAX_STEPS, _WHERE)
+    require_whole(resolved, "max_errors", 1, _MAX_STEPS, _WHERE)
+    require_positive(resolved, "timeout", _WHERE)
     budget = shared_budget(resolved)
     if budget is None:
         raise OfficialArenaError(f"{_WHERE} budget_override must be a shared budget")
@@ -92,7 +92,7 @@ def validate_config(config: _Json) -> dict[str, Any]:
     if data_dir is not None and not (isinstance(data_dir, str) and Path(data_dir).is_absolute()):
         raise OfficialArenaError(f"{_WHERE} data_dir must be null or an absolute path")
     arena = load_arena(data_dir)
-    _whole(resolved, "limit", 1, len(arena.splits[resolved["task_split_name"]]), _WHERE)
+    require_whole(resolved, "limit", 1, len(arena.splits[resolved["task_split_name"]]), _WHERE)
     if data_dir is not None:
         _needs_models(resolved, arena)
     return resolved
@@ -143,14 +143,14 @@ def _model(part: _Json, where: str) -> None:
     args = _part(part["args"], f"{where} args")
     where = f"{where} args"
     _exact(args, _ARGS, where, optional=frozenset({"api_key_env"}))
-    if not _is_loopback(args["api_base"]):
+    if not is_loopback(args["api_base"]):
         raise OfficialArenaError(f"{where} api_base must be an http address on this machine")
     if type(args["temperature"]) not in {int, float} or args["temperature"] != 0:
         raise OfficialArenaError(f"{where} temperature must be 0")
-    _whole(args, "seed", SEED, SEED, where)
-    _whole(args, "num_retries", 0, 0, where)
-    _whole(args, "max_tokens", 1, 2**31, where)
-    _positive(args, "timeout", where)
+    require_whole(args, "seed", SEED, SEED, where)
+    require_whole(args, "num_retries", 0, 0, where)
+    require_whole(args, "max_tokens", 1, 2**31, where)
+    require_positive(args, "timeout", where)
     key_env = args.get("api_key_env")
     if key_env is not None and not (isinstance(key_env, str) and key_env.strip()):
         raise OfficialArenaError(f"{where} api_key_env must be the name of an environment variable")

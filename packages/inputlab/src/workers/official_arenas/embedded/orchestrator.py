@@ -11,6 +11,7 @@ from typing import Any, cast
 from agentinputlab.backends.chat import ToolCall
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
+from workers.official_arenas._agent_allowance import STOP_MESSAGE, AgentAllowance
 from workers.official_arenas.embedded.chat_models import ChatModel, prompt_tokens
 from workers.official_arenas.embedded.customers import Customer
 from workers.official_arenas.embedded.errors import (
@@ -21,7 +22,6 @@ from workers.official_arenas.embedded.errors import (
 from workers.official_arenas.embedded.scorer import spoken_turns
 from workers.official_arenas.embedded.tools import RetailTools
 from workers.official_arenas.embedded.user import STOP, STOP_TOKENS
-from workers.official_arenas.providers._tau_budget import STOP_MESSAGE, AgentAllowance
 
 __all__ = ["GREETING", "Conversation", "Limits", "trace_message"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentinputlab.backends.tokens import count_tokens
+from workers.official_arenas._agent_allowance import STOP_MESSAGE, AgentAllowance
 from workers.official_arenas.protocol import canonical_json, content_hash
 from workers.official_arenas.providers import tau3
 from workers.official_arenas.providers._live_history import LiveHistoryTransform, transform_history
-from workers.official_arenas.providers._tau_budget import STOP_MESSAGE, AgentAllowance
 from workers.official_arenas.providers.tau3 import MalformedTrajectoryError, Tau2
 
 __all__ = ["ArmPlay", "budgeted_agent", "guarded_user", "visible_input_section"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
-from urllib.parse import urlsplit
 
+from workers.official_arenas._config_checks import is_loopback, require_positive, require_whole
 from workers.official_arenas.protocol import (
     OfficialArenaError,
     content_hash,
@@ -62,7 +61,6 @@ _FIELDS = frozenset(
         "budget_override",
     }
 )
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _ROLES = ("agent", "user", "judge")
 _MAX_STEPS = 10000
 
@@ -82,11 +80,11 @@ def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
     size = SPLIT_SIZES.get(str(resolved["task_split_name"]))
     if size is None:
         raise OfficialArenaError("Retail config task_split_name must be train or test")
-    _whole(resolved, "limit", 1, size)
-    _whole(resolved, "capture_seed", SEED, SEED)
-    _whole(resolved, "max_steps", 1, _MAX_STEPS)
-    _whole(resolved, "max_errors", 1, _MAX_STEPS)
-    _positive(resolved, "timeout", "Retail config")
+    require_whole(resolved, "limit", 1, size)
+    require_whole(resolved, "capture_seed", SEED, SEED)
+    require_whole(resolved, "max_steps", 1, _MAX_STEPS)
+    require_whole(resolved, "max_errors", 1, _MAX_STEPS)
+    require_positive(resolved, "timeout")
     budget = shared_budget(resolved)
     if budget is None:
         raise OfficialArenaError("Retail config budget_override must be a shared budget")
@@ -107,18 +105,6 @@ def validate_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
-def _whole(values: Mapping[str, Any], name: str, low: int, high: int, where: str = "Retail config") -> None:
-    if type(values.get(name)) is not int or not low <= values[name] <= high:
-        expected = str(low) if low == high else f"{low}..{high}"
-        raise OfficialArenaError(f"{where} {name} must be the integer {expected}")
-
-
-def _positive(values: Mapping[str, Any], name: str, where: str) -> None:
-    value = values.get(name)
-    if type(value) not in {int, float} or not math.isfinite(cast("float", value)) or cast("float", value) <= 0:
-        raise OfficialArenaError(f"{where} {name} must be a positive finite number")
-
-
 def _model(config: Mapping[str, Any], role: str) -> None:
     model = config[f"llm_{role}"]
     if not isinstance(model, str) or not model.strip():
@@ -127,27 +113,15 @@ def _model(config: Mapping[str, Any], role: str) -> None:
     if not isinstance(config[f"llm_args_{role}"], Mapping):
         raise OfficialArenaError(f"{where} must be an object")
     arguments = cast("Mapping[str, Any]", config[f"llm_args_{role}"])
-    if not _is_loopback(arguments.get("api_base")):
+    if not is_loopback(arguments.get("api_base")):
         raise OfficialArenaError(f"{where} api_base must be an http address on this machine")
     temperature = arguments.get("temperature")
     if type(temperature) not in {int, float} or temperature != 0:
         raise OfficialArenaError(f"{where} temperature must be 0")
-    _whole(arguments, "seed", SEED, SEED, where)
-    _whole(arguments, "num_retries", 0, 0, where)
-    _whole(arguments, "max_tokens", 1, 2**31, where)
-    _positive(arguments, "timeout", where)
-
-
-def _is_loopback(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        parts = urlsplit(value)
-        _ = parts.port
-    except ValueError:
-        return False
-    plain = parts.username is None and parts.password is None and not parts.query and not parts.fragment
-    return parts.scheme in {"http", "https"} and parts.hostname in _LOOPBACK and plain
+    require_whole(arguments, "seed", SEED, SEED, where)
+    require_whole(arguments, "num_retries", 0, 0, where)
+    require_whole(arguments, "max_tokens", 1, 2**31, where)
+    require_positive(arguments, "timeout", where)
 
 
 def build_config(

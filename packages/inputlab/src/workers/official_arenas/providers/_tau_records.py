@@ -1,4 +1,4 @@
-"""What a first turn becomes: a visible checkpoint, and the protected history that an arm restores."""
+"""What a first turn of tau2 becomes: a visible checkpoint, and the protected history that an arm restores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workers.official_arenas.protocol import (
-    OfficialArenaError,
     canonical_json,
     content_hash,
     shared_budget,
@@ -14,7 +13,7 @@ from workers.official_arenas.protocol import (
 )
 from workers.official_arenas.providers._tau_config import BENCHMARK_ID, SEED
 
-__all__ = ["capture_record", "checked_replay", "token_usage"]
+__all__ = ["capture_record", "token_usage"]
 
 _ELIGIBLE_FAMILIES = ("reformulate", "decompose", "clarify", "curate")
 
@@ -79,19 +78,3 @@ def capture_record(
 
 def _block(block_id: str, text: str, source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": text, "block_id": block_id, "source": source, "score": None, "metadata": dict(metadata)}
-
-
-def checked_replay(record: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
-    protected = record.get("protected")
-    if not isinstance(protected, Mapping):
-        raise OfficialArenaError("Retail replay record has no protected content")
-    expected = {
-        "task_id": record.get("checkpoint_id"),
-        "capture_attempt": 1,
-        "capture_seed": SEED,
-        "locked_dependency_hashes": config["locked_dependency_hashes"],
-    }
-    history = protected.get("initial_message_history")
-    if any(protected.get(name) != item for name, item in expected.items()) or not history:
-        raise OfficialArenaError("Retail replay is not the fixed first capture of this config")
-    return protected

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from workers.official_arenas._agent_allowance import AgentAllowance, remaining_budget
+from workers.official_arenas._captured_origin import checked_replay
 from workers.official_arenas._first_capture import capture_batch
 from workers.official_arenas._source_files import package_files, worker_base_files
 from workers.official_arenas.embedded.arena import DATA_FILES, INTERVENTION_RULES, load_arena, package_arena
@@ -35,13 +37,18 @@ from workers.official_arenas.protocol import (
     require_materialized_budget,
     shared_budget,
 )
-from workers.official_arenas.providers._tau_budget import AgentAllowance, remaining_budget
-from workers.official_arenas.providers._tau_records import checked_replay
 
 __all__ = ["EmbeddedRetailProvider", "default_config", "factory"]
 
-_EMBEDDED = "workers/official_arenas/embedded"
-_PROVIDERS = "workers/official_arenas/providers"
+_HERE = "workers/official_arenas"
+_EMBEDDED = f"{_HERE}/embedded"
+_SHARED_MODULES = (
+    "_agent_allowance.py",
+    "_captured_origin.py",
+    "_config_checks.py",
+    "_first_capture.py",
+    "providers/embedded_retail.py",
+)
 _MODULES = (
     "__init__.py",
     "agent.py",
@@ -113,8 +120,7 @@ class EmbeddedRetailProvider:
         """Give everything that decides an arm's outcome, data files included."""
         own = [f"{_EMBEDDED}/{name}" for name in _MODULES]
         own += [f"{_EMBEDDED}/data/{name}" for name in DATA_FILES]
-        own += [f"{_PROVIDERS}/{name}" for name in ("_tau_budget.py", "_tau_config.py", "_tau_records.py")]
-        own += [f"{_PROVIDERS}/embedded_retail.py", "workers/official_arenas/_first_capture.py"]
+        own += [f"{_HERE}/{name}" for name in _SHARED_MODULES]
         own += [f"agentinputlab/backends/{name}" for name in ("chat.py", "tokens.py")]
         own += [f"agentinputlab/backends/llm/{name}" for name in ("_completion.py", "_http.py", "_types.py")]
         return {**worker_base_files(), **package_files(*own)}

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from workers.official_arenas._agent_allowance import AgentAllowance, remaining_budget
+from workers.official_arenas._captured_origin import checked_replay
 from workers.official_arenas._first_capture import _create_only, _saved_capture
 from workers.official_arenas._source_files import package_files, worker_base_files
 from workers.official_arenas.protocol import (
@@ -25,7 +27,6 @@ from workers.official_arenas.providers import tau3
 from workers.official_arenas.providers._live_history import LiveHistoryTransform
 from workers.official_arenas.providers._tau_agent import ArmPlay, budgeted_agent, guarded_user
 from workers.official_arenas.providers._tau_audit import audit_retail_source
-from workers.official_arenas.providers._tau_budget import AgentAllowance, remaining_budget
 from workers.official_arenas.providers._tau_config import (
     BENCHMARK_ID,
     SCORER_ID,
@@ -37,7 +38,7 @@ from workers.official_arenas.providers._tau_config import (
     validate_config,
 )
 from workers.official_arenas.providers._tau_judge import RetailJudgeError
-from workers.official_arenas.providers._tau_records import capture_record, checked_replay, token_usage
+from workers.official_arenas.providers._tau_records import capture_record, token_usage
 from workers.official_arenas.providers._tau_results import scored_result, terminal_zero_result
 from workers.official_arenas.providers.tau3 import MalformedTrajectoryError, Tau2, quiet
 
@@ -87,7 +88,6 @@ class TauRetailProvider:
             "_live_history.py",
             "_tau_agent.py",
             "_tau_audit.py",
-            "_tau_budget.py",
             "_tau_config.py",
             "_tau_judge.py",
             "_tau_records.py",
@@ -95,8 +95,13 @@ class TauRetailProvider:
             "tau3.py",
             "tau_retail.py",
         )
-        counter = package_files("agentinputlab/backends/tokens.py")  # its counts decide when a budget is used up
-        return {**worker_base_files(), **counter, **package_files(*(f"{_HERE}/{name}" for name in own))}
+        shared = (
+            "workers/official_arenas/_agent_allowance.py",
+            "workers/official_arenas/_captured_origin.py",
+            "workers/official_arenas/_config_checks.py",
+            "agentinputlab/backends/tokens.py",  # its counts decide when a budget is used up
+        )
+        return {**worker_base_files(), **package_files(*shared, *(f"{_HERE}/{name}" for name in own))}
 
     def helper_files(self) -> Mapping[str, Path]:
         """Give the one helper module."""
