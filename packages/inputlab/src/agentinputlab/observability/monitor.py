@@ -29,6 +29,9 @@ __all__ = ["RunMonitor", "RunSnapshot", "TokenCounts"]
 
 _MESSAGE_CHARACTERS = 500
 
+CPU_SECONDS_DECIMALS = 4
+"""Processor time is recorded to a tenth of a millisecond; what lies below is noise of the clock and of neighbours."""
+
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
@@ -230,7 +233,8 @@ class RunMonitor:
     def cpu_seconds(self, run_id: str) -> float:
         """Give the processor time of this process since the run began; runs side by side share it."""
         with self._lock:
-            return max(0.0, time.process_time() - self._run(run_id).started_cpu_seconds)
+            elapsed = time.process_time() - self._run(run_id).started_cpu_seconds
+            return max(0.0, round(elapsed, CPU_SECONDS_DECIMALS))
 
     def finish_run(self, run_id: str, status: RunStatus | str) -> RunSnapshot:
         """End a run and add the processor time of this process to its usage.
