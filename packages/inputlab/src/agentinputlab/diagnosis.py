@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -25,7 +25,20 @@ from agentinputlab.registry.cards import Needs, ReleaseCard
 __all__ = ["Diagnosis", "Finding", "ReleaseState", "diagnose"]
 
 _AGENT = {"backend": "scripted", "model": "scripted-agent.v1", "args": {}}
-"""An agent that needs nothing; an arena without one says so."""
+"""An agent that needs nothing."""
+_SERVED = {
+    "backend": "openai",
+    "model": "openai/any",
+    "args": {
+        "api_base": "http://127.0.0.1:8000/v1",
+        "max_tokens": 512,
+        "temperature": 0,
+        "seed": 17,
+        "num_retries": 0,
+        "timeout": 120.0,
+    },
+}
+"""An agent behind a model server, for an arena that has none of its own; the server is not asked."""
 FREE_BYTES = 200 * 2**20
 """A campaign of a few hundred pairs with its receipts fits into this."""
 
@@ -143,14 +156,27 @@ def _arenas() -> Iterator[Finding]:
     for entry in sorted(entry_points(group="agentinputlab.arenas"), key=lambda entry: entry.name):
         try:
             provider = entry.load()()
-            config = provider.campaign_config(
-                split=next(iter(provider.split_sizes)), limit=1, agent=_AGENT, budget=None
-            )
-            problems = provider.doctor(config)
+            problems, where = _problems(provider)
         except Exception as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
-            problems = (" ".join(f"not with a scripted agent ({type(error).__name__}: {error})".split())[:200],)
+            problems, where = (" ".join(f"{type(error).__name__}: {error}".split())[:200],), ""
         required = entry.name == "embedded.retail"
-        yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or "can run here")
+        yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or where)
+
+
+def _problems(provider: Any) -> tuple[tuple[str, ...], str]:
+    """Give what an arena says is missing, and where it can run when nothing is.
+
+    An arena that refuses a scripted agent is asked again with an agent behind a model server.
+    """
+
+    def asked(agent: Mapping[str, Any]) -> tuple[str, ...]:
+        split = next(iter(provider.split_sizes))
+        return tuple(provider.doctor(provider.campaign_config(split=split, limit=1, agent=agent, budget=None)))
+
+    try:
+        return asked(_AGENT), "can run here"
+    except Exception:  # noqa: BLE001 - see above
+        return asked(_SERVED), "can run here beside a model server"
 
 
 def _endpoint(url: str) -> Finding:

@@ -50,3 +50,16 @@ def test_a_plan_that_can_start_is_called_ready(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert f"Ready. Start it with: agentinputlab campaign run {plan} --out FOLDER --execute" in result.stderr
     assert "1 task x 1 treatment x 1 slot = 1 pair," in result.stdout
+
+
+def test_a_plan_that_asks_a_model_is_not_called_ready_without_a_condition(tmp_path: Path) -> None:
+    args = {"api_base": "http://127.0.0.1:9/v1", "max_tokens": 16, "timeout": 5.0}
+    args |= {"temperature": 0, "seed": 17, "num_retries": 0}
+    slot = {"name": "gone", "agent": {"backend": "openai", "model": "m", "args": args}}
+    plan = {"tasks": 1, "treatments": ["plan.plan_and_solve.ps_prompt"], "slots": [slot]}
+    result = invoke("campaign", "doctor", write_plan(tmp_path / "plan.yaml", plan))
+    assert result.exit_code == 0
+    assert "Ready, once the model server answers: it was not asked." in result.stderr
+    result = invoke("campaign", "run", tmp_path / "plan.yaml", "--out", tmp_path / "out", "--execute")
+    assert result.exit_code == 2
+    assert "start the server and give the same command again" in result.stderr

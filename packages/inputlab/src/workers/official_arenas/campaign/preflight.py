@@ -111,7 +111,10 @@ def silent_endpoints(plan: CampaignPlan) -> list[str]:
         try:
             httpx.get(f"{base.rstrip('/')}/models", timeout=ENDPOINT_SECONDS, follow_redirects=False, trust_env=False)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            problems.append(f"slot {slot.name}: nobody answers at the agent's endpoint ({type(error).__name__})")
+            problems.append(
+                f"slot {slot.name}: nobody answers at the agent's endpoint ({type(error).__name__}); "
+                "start the server and give the same command again"
+            )
     return problems
 
 

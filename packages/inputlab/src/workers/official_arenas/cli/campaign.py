@@ -102,7 +102,8 @@ def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
         found = preflight(plan)
         print_preflight(plan, found, as_json=as_json)
         if found.is_ready:
-            click.echo(f"Ready. Start it with: agentinputlab campaign run {plan_file} --out FOLDER --execute", err=True)
+            when = "Ready, once the model server answers: it was not asked." if found.spends else "Ready."
+            click.echo(f"{when} Start it with: agentinputlab campaign run {plan_file} --out FOLDER --execute", err=True)
         ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
 
 
