@@ -63,3 +63,11 @@ def test_a_plan_that_asks_a_model_is_not_called_ready_without_a_condition(tmp_pa
     result = invoke("campaign", "run", tmp_path / "plan.yaml", "--out", tmp_path / "out", "--execute")
     assert result.exit_code == 2
     assert "start the server and give the same command again" in result.stderr
+
+
+def test_more_tasks_than_there_are_is_said_in_the_words_of_the_option(tmp_path: Path) -> None:
+    words = ("retail", "run", "--treatment", "plan.plan_and_solve.ps_prompt", "--tasks", 99)
+    result = invoke(*words, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "tasks must be at most 8, the size of split test of embedded.retail, got 99" in result.stderr
+    assert not (tmp_path / "out").exists()

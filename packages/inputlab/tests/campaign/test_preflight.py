@@ -189,7 +189,7 @@ def test_a_campaign_that_is_not_ready_says_so_with_exit_2(tmp_path: Path) -> Non
         (["--treatment", TREATMENT, "--alpha", "2"], "alpha"),
         (["--treatment", TREATMENT, "--budget", "0"], "budget_multiplier"),
         (["--treatment", TREATMENT, "--budget", "nan"], "plan"),
-        (["--treatment", TREATMENT, "--tasks", "1001"], "limit must be 1..1000"),
+        (["--treatment", TREATMENT, "--tasks", "1001"], "tasks must be at most 1000"),
         (["--treatment", TREATMENT, "--rules", "/nowhere/rules.yaml"], "rules file /nowhere/rules.yaml cannot be read"),
         (["--append-instruction", "/nowhere/text"], "/nowhere/text: No such file or directory"),
         (["--treatment", TREATMENT, "--treatment", TREATMENT], "treatments must have distinct names"),

@@ -131,9 +131,15 @@ def slot_config(plan: CampaignPlan, slot: ModelSlot) -> dict[str, Any]:
     """Give the arena's configuration of one slot.
 
     Raises:
+        ValidationError: the plan wants more tasks than the split has.
         OfficialArenaError: the arena refuses it.
     """
     provider = resolve_arena(plan.arena)
+    size = provider.split_sizes.get(plan.split)
+    if plan.tasks is not None and size and plan.tasks > size:
+        raise ValidationError(
+            f"tasks must be at most {size}, the size of split {plan.split} of {plan.arena}, got {plan.tasks}"
+        )
     return provider.campaign_config(
         split=plan.split,
         limit=plan.tasks,
