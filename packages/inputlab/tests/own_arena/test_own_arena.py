@@ -46,7 +46,7 @@ def test_installed_arena_and_intervention_run_from_the_command_line(run, tmp_pat
     done = run("retail", "run", "--arena", "example.units", "--treatment", "example.factors_first", "--out", "units")
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "units" / "results.json").read_text())
-    solved = {row["task_id"]: (row["baseline"]["success"], row["treated"]["success"]) for row in rows}
+    solved = {row["task_id"]: (row["baseline"]["score"], row["treated"]["score"]) for row in rows}
     single, several = (1.0, 1.0), (0.0, 1.0)
     assert solved == {"3": single, "5": single, **dict.fromkeys(["4", "6", "7", "8", "9", "10"], several)}
     assert all(row["baseline"]["usage"]["tool_calls"] >= 1 for row in rows)

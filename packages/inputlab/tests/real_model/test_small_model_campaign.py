@@ -150,7 +150,7 @@ def hashes(run: Campaign) -> dict[str, list[str]]:
 def test_a_conversation_longer_than_the_model_reads_ends_there_asked_once(session: Session) -> None:
     (row,) = session.too_long.rows
     assert row["treated"]["termination"] == "context_window_exceeded"
-    assert (row["treated"]["success"], row["treated"]["reward"]) == (0.0, 0.0)
+    assert (row["treated"]["score"], row["treated"]["reward"]) == (0.0, 0.0)
     assert row["treated"]["usage"]["model_calls"] == 1
     assert row["treated"]["usage"]["input_tokens"] == 0
     assert session.too_long.generated()["treatment"] == []

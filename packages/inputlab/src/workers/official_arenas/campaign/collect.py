@@ -88,7 +88,7 @@ def _result(arm: Mapping[str, Any], outcome: Mapping[str, Any]) -> ArmResult:
     measured: Mapping[str, Any] = outcome.get("trace_measurement") or {}
     return ArmResult(
         metric=name,
-        success=float(score),
+        score=float(score),
         reward=float(metrics.get("official_reward", score)),
         hard_stops=float(metrics.get("adapter_hard_stops", 0.0)),
         usage=dict(arm["usage"]),

@@ -7,31 +7,47 @@ from typing import TYPE_CHECKING, Any
 
 from ripieno.report import FIGURE_STYLE, PALETTE
 from workers.official_arenas.campaign.plan import CampaignPlan
-from workers.official_arenas.campaign.results import PairResult, PairStatus
+from workers.official_arenas.campaign.results import PRIMARY_METRIC, PairResult, PairStatus, metric_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "MAX_DRAWN", "difference_figure", "kind_of", "task_figure"]
+__all__ = ["MAX_DRAWN", "difference_figure", "kind_of", "kinds_of", "task_figure"]
 
-KINDS = (
+_NO_SCORE = ("no score", "#f0f0f0", "?")
+_SOLVED = (
     ("both solved it", PALETTE[6], "●●"),
     ("only the changed input solved it", PALETTE[2], "○●"),
     ("only the original input solved it", PALETTE[4], "●○"),
     ("neither solved it", "#c9c9c9", "○○"),
-    ("no score", "#f0f0f0", "?"),
+    _NO_SCORE,
 )
-"""What a pair can be: words, colour, and the two marks (original, changed; filled means solved)."""
+_SCORED = (
+    ("the changed input scored higher", PALETTE[2], "▲"),
+    ("the original input scored higher", PALETTE[4], "▼"),
+    ("both scored the same", "#c9c9c9", "="),
+    _NO_SCORE,
+)
 MAX_DRAWN = 60
 """More tasks than this do not fit side by side; the table has all of them."""
 
 
+def kinds_of(metric: str) -> tuple[tuple[str, str, str], ...]:
+    """Give what a pair can be: words, colour, and marks.
+
+    Where a task is solved or not, the marks are of original and changed side, and filled means solved.
+    """
+    return _SOLVED if metric == PRIMARY_METRIC else _SCORED
+
+
 def kind_of(row: PairResult) -> tuple[str, str, str]:
-    """Give the entry of `KINDS` that a pair is."""
+    """Give the entry of `kinds_of` that a pair is."""
     if row.status is not PairStatus.PAIRED or row.baseline is None or row.treated is None:
-        return KINDS[4]
-    solved = (row.baseline.success > 0.0, row.treated.success > 0.0)
-    return {(True, True): KINDS[0], (False, True): KINDS[1], (True, False): KINDS[2], (False, False): KINDS[3]}[solved]
+        return _NO_SCORE
+    before, after = row.baseline.score, row.treated.score
+    if row.baseline.metric == PRIMARY_METRIC:
+        return _SOLVED[2 * (after <= 0.0) + (before <= 0.0)]
+    return _SCORED[2 if before == after else int(before > after)]
 
 
 def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
@@ -39,17 +55,19 @@ def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    solves = all(row["metric"] == PRIMARY_METRIC for row in comparisons)
+    scale = 100.0 if solves else 1.0
     with rc_context(FIGURE_STYLE):
         figure = Figure(figsize=(7.2, 1.1 + 0.5 * len(comparisons)))
         axes = figure.subplots()
         for place, row in enumerate(comparisons):
-            low, high = (100.0 * bound for bound in row["difference_interval"])
-            bounds = [100.0 * bound for bound in row["difference_bounds"]]
-            if row["unresolved"]:
+            low, high = (scale * bound for bound in row["difference_interval"])
+            bounds = [scale * bound for bound in row["difference_bounds"] or ()]
+            if row["unresolved"] and bounds:
                 axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
             if row["scored"]:
                 axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
-                axes.plot([100.0 * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
+                axes.plot([scale * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
         axes.axvline(0.0, color="#000000", linewidth=0.8)
         axes.set_yticks(
             range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]
@@ -57,21 +75,22 @@ def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
         axes.set_ylim(len(comparisons) - 0.5, -0.5)
         limit = max(
             [
-                25.0,
+                25.0 if solves else 1e-9,
                 *(
-                    abs(100.0 * bound)
+                    abs(scale * bound)
                     for row in comparisons
-                    for bound in (*row["difference_interval"], *row["difference_bounds"])
+                    for bound in (*row["difference_interval"], *(row["difference_bounds"] or ()))
                 ),
             ]
         )
         axes.set_xlim(-1.05 * limit, 1.05 * limit)
-        axes.set_xlabel("difference in solved tasks, points (right: changed is better)")
+        what = "solved tasks, points" if solves else comparisons[0]["metric"]
+        axes.set_xlabel(f"difference in {what} (right: changed is {'better' if solves else 'higher'})")
     return figure
 
 
 def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
-    """Draw every task of every comparison: solved by both sides, by one, by none, or without a score."""
+    """Draw every task of every comparison, coloured and marked by what its pair is (`kinds_of`)."""
     from matplotlib import rc_context
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
@@ -80,10 +99,11 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
     tasks = list(dict.fromkeys(row.task_id for row in rows))[:MAX_DRAWN]
     lines = [(slot.name, treatment.name) for slot in plan.slots for treatment in plan.treatments]
     by_place = {(row.slot, row.treatment, row.task_id): row for row in rows}
-    names = [kind[0] for kind in KINDS]
+    kinds = kinds_of(metric_of(rows))
+    names = [kind[0] for kind in kinds]
     grid = [
         [
-            names.index(kind_of(by_place[*line, task])[0]) if (*line, task) in by_place else len(KINDS) - 1
+            names.index(kind_of(by_place[*line, task])[0]) if (*line, task) in by_place else len(kinds) - 1
             for task in tasks
         ]
         for line in lines
@@ -93,9 +113,9 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
         axes = figure.subplots()
         axes.pcolormesh(
             grid,
-            cmap=ListedColormap([kind[1] for kind in KINDS]),
+            cmap=ListedColormap([kind[1] for kind in kinds]),
             vmin=-0.5,
-            vmax=len(KINDS) - 0.5,
+            vmax=len(kinds) - 0.5,
             edgecolors="#808080",
             linewidth=0.5,
         )
@@ -104,7 +124,7 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
                 axes.text(
                     horizontal + 0.5,
                     vertical + 0.5,
-                    KINDS[kind][2],
+                    kinds[kind][2],
                     ha="center",
                     va="center",
                     fontsize=8,
@@ -116,7 +136,7 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
         axes.set_xlabel("task")
         used = sorted({kind for line in grid for kind in line})
         figure.legend(
-            handles=[Patch(facecolor=KINDS[kind][1], edgecolor="#808080", label=KINDS[kind][0]) for kind in used],
+            handles=[Patch(facecolor=kinds[kind][1], edgecolor="#808080", label=kinds[kind][0]) for kind in used],
             loc="outside upper center",
             ncols=min(len(used), 3),
         )

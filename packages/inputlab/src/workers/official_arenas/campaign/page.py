@@ -11,9 +11,9 @@ from agentinputlab.analysis.power import required_pairs
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import canonical_json
 from ripieno.report import Figure, Section, Table, Verdict, figure_to_svg, render_page
-from workers.official_arenas.campaign.figures import KINDS, MAX_DRAWN, difference_figure, kind_of, task_figure
+from workers.official_arenas.campaign.figures import MAX_DRAWN, difference_figure, kind_of, kinds_of, task_figure
 from workers.official_arenas.campaign.plan import CampaignPlan, Member
-from workers.official_arenas.campaign.results import ArmResult, PairResult, PairStatus
+from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus, metric_of
 
 __all__ = ["explanation", "headline", "render_campaign_page", "verdict_sentence"]
 
@@ -81,18 +81,23 @@ def verdict_sentence(row: Mapping[str, Any]) -> str:
     name = f"{row['treatment']} ({row['slot']})"
     if row["verdict"] == "nothing scored":
         return f"{name}: no pair could be scored, so nothing can be said."
-    counts = (
-        f"of {row['expected']} task{'' if row['expected'] == 1 else 's'} it solved {row['wins']} that the original "
-        f"input did not, and lost {row['losses']} "
-        f"that the original input solved; {row['ties']} came out the same"
-    )
-    low, high = row["difference_interval"]
+    tasks = f"of {row['expected']} task{'' if row['expected'] == 1 else 's'}"
+    if _solves(row):
+        counts = (
+            f"{tasks} it solved {row['wins']} that the original input did not, and lost {row['losses']} "
+            f"that the original input solved; {row['ties']} came out the same"
+        )
+    else:
+        counts = (
+            f"{tasks} it scored higher than the original input on {row['wins']}, and lower on {row['losses']}; "
+            f"{row['ties']} came out the same"
+        )
     number = (
-        f"Difference {_points(row['difference'])} points (95 % {_points(low)} to {_points(high)}), "
+        f"Difference {_difference(row)} (95 % {_interval(row, row['difference_interval'])}), "
         f"exact p {_p(row['p_value'])}"
     )
     corrected = f", corrected {_p(row['p_value_holm'])}" if row["p_value_holm"] != row["p_value"] else ""
-    return f"{name}: {counts}{_missing(row)}. {number}{corrected}. {_MEANING[row['verdict']]}"
+    return f"{name}: {counts}{_missing(row)}. {number}{corrected}. {_meaning(row)}"
 
 
 _MEANING = {
@@ -101,6 +106,17 @@ _MEANING = {
     "not shown": "That is not enough to tell a difference.",
     "depends on unresolved pairs": "But the pairs without a score could turn this round.",
 }
+
+
+_SCORED_MEANING = {
+    **_MEANING,
+    "helps": "The changed input scored higher more often than chance explains.",
+    "hurts": "The changed input scored lower more often than chance explains.",
+}
+
+
+def _meaning(row: Mapping[str, Any]) -> str:
+    return (_MEANING if _solves(row) else _SCORED_MEANING)[row["verdict"]]
 
 
 def _missing(row: Mapping[str, Any]) -> str:
@@ -135,7 +151,7 @@ def explanation(row: Mapping[str, Any], alpha: float, *, comparisons: int = 1) -
         f"{_share(alpha)}"
     )
     needed = _tasks_needed(row, alpha / comparisons)
-    return f"{chance}. {_MEANING[row['verdict']]}{_why_not_the_interval(row)}{needed}"
+    return f"{chance}. {_meaning(row)}{_why_not_the_interval(row)}{needed}"
 
 
 def _corrected(row: Mapping[str, Any], comparisons: int) -> str:
@@ -172,6 +188,8 @@ def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
     unresolved = sum(row["unresolved"] for row in comparisons)
     tone = "warning" if unresolved or word not in _TONE else _TONE[word]
     words = {"helps": "It helps", "hurts": "It hurts", "not shown": "No difference shown", "mixed": "Mixed"}
+    if not all(map(_solves, comparisons)):
+        words |= {"helps": "It scores higher", "hurts": "It scores lower"}
     if len(comparisons) == 1:
         return Verdict(tone, words.get(word, word.capitalize()), verdict_sentence(comparisons[0]))  # type: ignore[arg-type]
     counted = ", ".join(
@@ -216,9 +234,9 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
         "Lost": lambda row: row["losses"],
         "Same": lambda row: row["ties"],
         "No score": lambda row: row["unresolved"],
-        "Points": lambda row: _points(row["difference"]) if row["scored"] else "none",
-        "95 %": lambda row: _interval(row["difference_interval"]) if row["scored"] else "none",
-        "If unscored were lost / won": lambda row: _interval(row["difference_bounds"]),
+        "Difference": lambda row: _amount(row, row["difference"]) if row["scored"] else "none",
+        "95 %": lambda row: _interval(row, row["difference_interval"]) if row["scored"] else "none",
+        "If unscored were lost / won": lambda row: _interval(row, row["difference_bounds"]),
         "Exact p": lambda row: _p(row["p_value"]),
         "Corrected p": lambda row: _p(row["p_value_holm"]),
         "Verdict": lambda row: row["verdict"],
@@ -228,7 +246,8 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
     if len(comparisons) == 1:
         del columns["Corrected p"]
     rows = [[value(row) for value in columns.values()] for row in comparisons]
-    return Table(list(columns), rows, "Won and lost are seen from the changed input; points are percentage points")
+    unit = "percentage points" if all(map(_solves, comparisons)) else f"mean {comparisons[0]['metric']}"
+    return Table(list(columns), rows, f"Won and lost are seen from the changed input; the difference is in {unit}")
 
 
 def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult], titles: Mapping[str, str]) -> list[Table]:
@@ -242,8 +261,8 @@ def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult], titles: Mapping
                     [
                         [
                             f"{row.task_id} {titles.get(row.task_id, '')}".strip(),
-                            _solved(row.baseline.success if row.baseline else None),
-                            _solved(row.treated.success if row.treated else None),
+                            _outcome(row.baseline),
+                            _outcome(row.treated),
                             kind_of(row)[0] if row.status is PairStatus.PAIRED else row.status.meaning,
                             row.intervention_status or "",
                             _both(row, _calls),
@@ -356,24 +375,32 @@ def _parameter(member: Member, name: str) -> str:
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
     return Figure(
         figure_to_svg(difference_figure(comparisons)),
-        "Difference in solved tasks, with its 95 % interval. A bar that crosses zero does not show a difference; "
+        f"Difference in {'solved tasks' if all(map(_solves, comparisons)) else comparisons[0]['metric']}, "
+        "with its 95 % interval. A bar that crosses zero does not show a difference; "
         "whether one that does not cross it does, the exact test decides."
-        + (" Dashed: where unscored pairs could move it." if any(row["unresolved"] for row in comparisons) else ""),
+        + (" Dashed: where unscored pairs could move it." if any(map(_is_dashed, comparisons)) else ""),
         "; ".join(
-            f"{row['treatment']}: {_points(row['difference']) + ' points' if row['scored'] else 'nothing scored'}"
-            for row in comparisons
+            f"{row['treatment']}: {_difference(row) if row['scored'] else 'nothing scored'}" for row in comparisons
         ),
     )
 
 
+def _is_dashed(row: Mapping[str, Any]) -> bool:
+    return bool(row["unresolved"]) and row["difference_bounds"] is not None
+
+
 def _task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
     kinds = [kind_of(row)[0] for row in rows]
-    counted = "; ".join(f"{kinds.count(kind)} {kind}" for kind, _, _ in KINDS if kind in kinds)
+    metric = metric_of(rows)
+    counted = "; ".join(f"{kinds.count(kind)} {kind}" for kind, _, _ in kinds_of(metric) if kind in kinds)
+    marks = (
+        "left mark original, right mark changed; filled means solved" if metric == PRIMARY_METRIC else f"by {metric}"
+    )
     tasks = len({row.task_id for row in rows})
     cut = f" The first {MAX_DRAWN} of {tasks} tasks are drawn." if tasks > MAX_DRAWN else ""
     return Figure(
         figure_to_svg(task_figure(plan, rows)),
-        f"Every task: left mark original, right mark changed; filled means solved.{cut}",
+        f"Every task: {marks}.{cut}",
         counted,
     )
 
@@ -392,20 +419,33 @@ def _both(row: PairResult, value: Callable[[ArmResult], str]) -> str:
     return f"{value(row.baseline)} / {value(row.treated)}"
 
 
-def _solved(score: float | None) -> str:
-    return "no score" if score is None else ("solved" if score > 0.0 else "not solved")
+def _outcome(arm: ArmResult | None) -> str:
+    if arm is None:
+        return "no score"
+    if arm.metric != PRIMARY_METRIC:
+        return f"{arm.score:.6g}"
+    return "solved" if arm.score > 0.0 else "not solved"
 
 
-def _points(value: float) -> str:
-    return f"{100.0 * value:+.1f}"
+def _solves(row: Mapping[str, Any]) -> bool:
+    """Whether the score of a comparison says that a task was solved, or not."""
+    return row["metric"] == PRIMARY_METRIC
+
+
+def _amount(row: Mapping[str, Any], value: float) -> str:
+    return f"{100.0 * value:+.1f}" if _solves(row) else f"{value:+.4g}"
+
+
+def _difference(row: Mapping[str, Any]) -> str:
+    return f"{_amount(row, row['difference'])} {'points' if _solves(row) else 'in ' + str(row['metric'])}"
 
 
 def _share(value: float) -> str:
     return f"{100.0 * value:.3g} %"
 
 
-def _interval(bounds: Sequence[float]) -> str:
-    return f"{100.0 * bounds[0]:+.1f} to {100.0 * bounds[1]:+.1f}"
+def _interval(row: Mapping[str, Any], bounds: Sequence[float] | None) -> str:
+    return "unknown" if bounds is None else f"{_amount(row, bounds[0])} to {_amount(row, bounds[1])}"
 
 
 def _p(value: float | None) -> str:

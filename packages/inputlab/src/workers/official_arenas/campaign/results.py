@@ -17,9 +17,10 @@ from agentinputlab.analysis.multiplicity import holm
 from agentinputlab.analysis.paired import PairedOutcome, summarise_pairs
 from workers.official_arenas.campaign.plan import CampaignPlan
 
-__all__ = ["ArmResult", "PairResult", "PairStatus", "analyse", "csv_text"]
+__all__ = ["PRIMARY_METRIC", "ArmResult", "PairResult", "PairStatus", "analyse", "csv_text", "metric_of"]
 
 PRIMARY_METRIC = "terminal_success"
+"""Whether a task was solved: 1.0 or 0.0. The scores of any other metric have no bounds that we know."""
 
 
 class PairStatus(StrEnum):
@@ -57,8 +58,8 @@ class ArmResult:
     """One arm of a scored pair.
 
     Attributes:
-        metric: name of the score that ``success`` is.
-        success: 1.0 when the task was solved within all limits, else 0.0.
+        metric: name of what was measured.
+        score: its value; of ``terminal_success`` 1.0 when the task was solved within all limits, else 0.0.
         reward: the arena's own score.
         hard_stops: how often a limit cut the agent off.
         usage: the eleven usage numbers, interventions included.
@@ -67,7 +68,7 @@ class ArmResult:
     """
 
     metric: str
-    success: float
+    score: float
     reward: float
     hard_stops: float
     usage: Mapping[str, float]
@@ -117,12 +118,14 @@ def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
         for treatment in plan.treatments:
             pairs = [row for row in rows if (row.slot, row.treatment) == (slot.name, treatment.name)]
             summary = summarise_pairs([_scores(row) for row in pairs], seed=plan.bootstrap_seed)
+            metric = metric_of(pairs)
             comparisons.append(
                 {
                     "slot": slot.name,
                     "treatment": treatment.name,
-                    "metric": _metric(pairs),
+                    "metric": metric,
                     **summary.as_dict(),
+                    **({} if metric == PRIMARY_METRIC or not summary.unresolved else {"difference_bounds": None}),
                     "statuses": {
                         status.value: sum(row.status is status for row in pairs)
                         for status in PairStatus
@@ -150,8 +153,8 @@ def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:
     }
 
 
-def _metric(pairs: Sequence[PairResult]) -> str:
-    """Name of the score that was compared; every scored pair of an arena has the same."""
+def metric_of(pairs: Sequence[PairResult]) -> str:
+    """Give the name of the score that was compared; every scored pair of an arena has the same."""
     return next((row.baseline.metric for row in pairs if row.baseline is not None), PRIMARY_METRIC)
 
 
@@ -179,15 +182,15 @@ _CSV_USAGE = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
 def _csv_cells(arm: ArmResult | None) -> list[object]:
     if arm is None:
         return [None] * (4 + len(_CSV_USAGE))
-    return [arm.success, arm.reward, arm.hard_stops, arm.termination, *(arm.usage.get(name) for name in _CSV_USAGE)]
+    return [arm.score, arm.reward, arm.hard_stops, arm.termination, *(arm.usage.get(name) for name in _CSV_USAGE)]
 
 
 def _scores(row: PairResult) -> PairedOutcome:
     scored = row.status is PairStatus.PAIRED
     return PairedOutcome(
         row.task_id,
-        row.baseline.success if scored and row.baseline else None,
-        row.treated.success if scored and row.treated else None,
+        row.baseline.score if scored and row.baseline else None,
+        row.treated.score if scored and row.treated else None,
     )
 
 
@@ -221,7 +224,6 @@ def _verdict(row: Mapping[str, Any], alpha: float) -> str:
         return "nothing scored"
     if row["p_value_holm"] > alpha:
         return "not shown"
-    low, high = row["difference_bounds"]
-    if low <= 0.0 <= high:
+    if abs(row["wins"] - row["losses"]) <= row["unresolved"]:
         return "depends on unresolved pairs"
-    return "helps" if row["difference"] > 0.0 else "hurts"
+    return "helps" if row["wins"] > row["losses"] else "hurts"
