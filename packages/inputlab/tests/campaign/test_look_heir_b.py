@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from campaign_lab import TREATMENT, calls, fixture_plan, lab_plan, run, statuses
+from campaign_lab import TREATMENT, calls, fixture_plan, invoke, lab_plan, run, statuses
 
 from ripieno.verify import verify
 from workers.official_arenas.campaign.page import render_campaign_page, verdict_sentence
@@ -46,6 +46,10 @@ def test_a_pair_that_could_not_be_started_is_started_by_the_next_call(tmp_path: 
     with pytest.raises(OfficialArenaError, match=r"1 of 3 pairs could not be started; first: .* task 1: .*InputError$"):
         run(plan, out, note=spoil)
     assert not (out / "campaign.json").exists()
+    for command in ("analyze", "export"):  # the pair that is still to be played has no outcome to speak of
+        done = invoke("campaign", command, out)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert "is not played to its end" in done.stderr
     request.write_bytes(kept[0])
     result = run(plan, out)
     assert statuses(result) == dict.fromkeys("012", "paired_scored")
@@ -91,3 +95,10 @@ def test_scores_without_bounds_have_no_bounds_of_their_difference(unscored: int,
     page = render_campaign_page(plan, rows, analyse(plan, rows), evidence={}, measured="")
     assert "<td>unknown</td>" in page
     assert "Dashed" not in page
+
+
+def test_the_other_name_of_a_command_shows_itself() -> None:
+    said = invoke("campaign", "run-all", "--help").stdout
+    assert "agentinputlab campaign run-all plan.yaml --out runs/campaign --execute" in said
+    assert "campaign run plan" not in said
+    assert "--executor" in said

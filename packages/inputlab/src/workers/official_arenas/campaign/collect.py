@@ -6,14 +6,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workers.official_arenas.campaign.folder import read_json
-from workers.official_arenas.campaign.plan import CampaignPlan
+from ripieno.errors import InputError
+from workers.official_arenas.campaign.folder import EVENTS, PLAN, read_events, read_json
+from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus
 from workers.official_arenas.campaign.steps import snapshot_of
 
-__all__ = ["collect_rows"]
+__all__ = ["collect_rows", "played_rows"]
 
 _BEFORE_PAIRS = {"capture_failed": PairStatus.CAPTURE_FAILED, "reserved_unresolved": PairStatus.CAPTURE_UNRESOLVED}
+
+
+def played_rows(root: Path) -> tuple[CampaignPlan, list[PairResult]]:
+    """Give the plan of a folder and its rows, once every pair was played or refused.
+
+    Raises:
+        InputError: pairs are still to be played, or a receipt is not JSON.
+        OSError: the folder is none of a campaign.
+    """
+    plan = parse_plan(read_json(root / PLAN))
+    if "pairs" not in read_events(root / EVENTS):
+        raise InputError(f"{root} is not played to its end; the command that began it goes on with it")
+    return plan, collect_rows(root, plan)
 
 
 def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agentinputlab.analysis.power import required_pairs
 from agentinputlab.contracts.errors import ValidationError
@@ -17,7 +17,7 @@ from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, 
 
 __all__ = ["explanation", "headline", "render_campaign_page", "verdict_sentence"]
 
-_TONE = {"helps": "good", "hurts": "bad"}
+_TONE: Mapping[str, Literal["good", "bad"]] = {"helps": "good", "hurts": "bad"}
 _WORD = re.compile(r"[a-z][a-z0-9_.]{0,31}")
 
 
@@ -191,11 +191,11 @@ def _page_verdict(comparisons: Sequence[Mapping[str, Any]]) -> Verdict:
     if not all(map(_solves, comparisons)):
         words |= {"helps": "It scores higher", "hurts": "It scores lower"}
     if len(comparisons) == 1:
-        return Verdict(tone, words.get(word, word.capitalize()), verdict_sentence(comparisons[0]))  # type: ignore[arg-type]
+        return Verdict(tone, words.get(word, word.capitalize()), verdict_sentence(comparisons[0]))
     counted = ", ".join(
         f"{verdicts.count(kind)} × {str(words.get(kind, kind)).lower()}" for kind in dict.fromkeys(verdicts)
     )
-    return Verdict(tone, words.get(word, word.capitalize()), f"{len(comparisons)} comparisons: {counted}.")  # type: ignore[arg-type]
+    return Verdict(tone, words.get(word, word.capitalize()), f"{len(comparisons)} comparisons: {counted}.")
 
 
 def _lead(plan: CampaignPlan, rows: Sequence[PairResult], measured: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -252,16 +253,13 @@ def analyze(ctx: click.Context, folder: Path, as_json: bool) -> None:
     Example:
       agentinputlab campaign analyze runs/campaign --json
     """
-    from workers.official_arenas.campaign.collect import collect_rows
-    from workers.official_arenas.campaign.folder import PLAN, read_json
+    from workers.official_arenas.campaign.collect import played_rows
     from workers.official_arenas.campaign.page import headline
-    from workers.official_arenas.campaign.plan import parse_plan
     from workers.official_arenas.campaign.results import analyse
     from workers.official_arenas.cli._errors import answered
 
     with answered(ctx):
-        plan = parse_plan(read_json(folder / PLAN))
-        analysis = analyse(plan, collect_rows(folder, plan))
+        analysis = analyse(*played_rows(folder))
         click.echo(json.dumps(analysis) if as_json else headline(analysis))
 
 
@@ -275,17 +273,23 @@ def export(ctx: click.Context, folder: Path) -> None:
     Example:
       agentinputlab campaign export runs/campaign > pairs.csv
     """
-    from workers.official_arenas.campaign.collect import collect_rows
-    from workers.official_arenas.campaign.folder import PLAN, read_json
-    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.collect import played_rows
     from workers.official_arenas.campaign.results import csv_text
     from workers.official_arenas.cli._errors import answered
 
     with answered(ctx):
-        click.echo(csv_text(collect_rows(folder, parse_plan(read_json(folder / PLAN)))), nl=False)
+        _, rows = played_rows(folder)
+        click.echo(csv_text(rows), nl=False)
 
 
-campaign.add_command(run, "run-all")
+run_all = copy(run)
+run_all.help = """The other name of `campaign run`.
+
+\b
+Example:
+  agentinputlab campaign run-all plan.yaml --out runs/campaign --execute
+"""
+campaign.add_command(run_all, "run-all")
 
 
 @campaign.command("run-production")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast
 
@@ -315,10 +315,10 @@ class Database:
 
     def _encoded_rows(self, table: str, changed: Mapping[str, Any]) -> list[bytes]:
         rows = cast("Rows", getattr(self._data, table))
-        encode: Callable[[str], bytes] = lambda key: (  # noqa: E731 - one expression, used once
+        return [
             _row_bytes(key, changed[key]) if key in changed else self._data.row_bytes(table, key)
-        )
-        return [encode(key) for key in sorted(rows)]
+            for key in sorted(rows)
+        ]
 
 
 def _own(copies: dict[str, dict[str, Any]], rows: Rows, key: str) -> dict[str, Any]:
