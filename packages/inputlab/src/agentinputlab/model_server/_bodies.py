@@ -94,9 +94,10 @@ def _whole(minimum: int | None = None, maximum: int | None = None) -> Check:
 
 def _number(minimum: float, maximum: float) -> Check:
     def check(value: object, name: str) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or (isinstance(value, float) and not math.isfinite(value)):
             raise _refusal(name, "must be a number", code="invalid_type")
-        if not minimum <= value <= maximum:
+        if not minimum <= cast("float", value) <= maximum:
             raise _refusal(name, f"must be {_range(minimum, maximum)}")
 
     return check

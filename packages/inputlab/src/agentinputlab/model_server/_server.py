@@ -184,6 +184,11 @@ class _Handler(BaseHTTPRequestHandler):
     def version_string(self) -> str:
         return "agentinputlab"
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request of ours as everything else is refused: the standard page quotes the client."""
+        self.request_version = self.protocol_version  # an unreadable request line must not pass for HTTP/0.9
+        self._refuse_unread(code, "the request line or a header is not acceptable", "bad_request")
+
     def do_GET(self) -> None:
         chat = self.server.chat
         if not self._is_admitted():
@@ -325,7 +330,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_bytes(self, status: int, data: bytes) -> None:
         self._begin(status, length=len(data))
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
         self.wfile.flush()
 
     def _begin(self, status: int, *, length: int) -> None:

@@ -49,8 +49,7 @@ class LoopbackServer:
         """
         expected = check_token(token).encode("ascii")
         handler = type("Handler", (_Handler,), {"service": service, "expected": expected})
-        self._server = http.server.ThreadingHTTPServer((_HOST, port), handler)
-        self._server.daemon_threads = True
+        self._server = _Server((_HOST, port), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -68,6 +67,13 @@ class LoopbackServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: the standard text is a traceback, and a client that went away is no news."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -95,7 +101,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if refusal is not None:
             self._answer(refusal)
             return
-        data = self.rfile.read(int(self.headers["Content-Length"]))
+        data = self.rfile.read(_size(self.headers["Content-Length"]))
         try:
             request = strict_loads(data, max_bytes=MAX_BODY_BYTES)
         except InputError:
@@ -125,7 +131,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return Answer.error(411, "invalid_body", "Content-Length is needed.")
         if not (length.isascii() and length.isdigit()):
             return Answer.error(400, "invalid_body", "Content-Length must be a number.")
-        if int(length[:20]) > MAX_BODY_BYTES:
+        if _size(length) > MAX_BODY_BYTES:
             return Answer.error(413, "body_size", f"The body must not be longer than {MAX_BODY_BYTES} bytes.")
         if self.headers.get_content_type() != "application/json":
             return Answer.error(415, "content_type", "Content-Type must be application/json.")
@@ -134,7 +140,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self, answer: Answer) -> None:
         data = json.dumps(answer.body, ensure_ascii=False).encode()
         # An answer before the body was read leaves the rest of it on the connection.
-        self.close_connection = answer.status >= 400
+        self.close_connection = self.close_connection or answer.status >= 400
         self.send_response(answer.status)
         for name, value in {
             "Content-Type": "application/json; charset=utf-8",
@@ -146,10 +152,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         }.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request of ours as everything else is refused: the standard page quotes the client."""
+        self.request_version = self.protocol_version  # an unreadable request line must not pass for HTTP/0.9
+        self._answer(Answer.error(code, "bad_request", "The request line or a header is not acceptable."))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Log nothing: paths and errors can hold what a client sent."""
+
+
+def _size(digits: str) -> int:
+    """Give a Content-Length; one with more digits than any acceptable size is merely too large."""
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= len(str(MAX_BODY_BYTES)) else MAX_BODY_BYTES + 1
 
 
 def _not_found() -> Answer:
