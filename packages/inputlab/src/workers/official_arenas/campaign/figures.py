@@ -73,16 +73,12 @@ def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
             range(len(comparisons)), [_shortened(f"{row['treatment']} ({row['slot']})") for row in comparisons]
         )
         axes.set_ylim(len(comparisons) - 0.5, -0.5)
-        limit = max(
-            [
-                25.0 if solves else 1e-9,
-                *(
-                    abs(scale * bound)
-                    for row in comparisons
-                    for bound in (*row["difference_interval"], *(row["difference_bounds"] or ()))
-                ),
-            ]
-        )
+        bounds = [
+            scale * bound
+            for row in comparisons
+            for bound in (*row["difference_interval"], *(row["difference_bounds"] or ()))
+        ]
+        limit = max(25.0 if solves else 0.0, *map(abs, bounds)) or 1.0
         axes.set_xlim(-1.05 * limit, 1.05 * limit)
         what = "solved tasks, points" if solves else comparisons[0]["metric"]
         axes.set_xlabel(f"difference in {what} (right: changed is {'better' if solves else 'higher'})")

@@ -227,6 +227,7 @@ _METHOD_TEXT = (
 
 def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
     """One row per comparison; columns that would say the same in every row are left out."""
+    solves = all(map(_solves, comparisons))
     columns: dict[str, Callable[[Mapping[str, Any]], object]] = {
         "Changed by": lambda row: f"{row['treatment']} ({row['slot']})",
         "Tasks": lambda row: row["expected"],
@@ -234,7 +235,7 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
         "Lost": lambda row: row["losses"],
         "Same": lambda row: row["ties"],
         "No score": lambda row: row["unresolved"],
-        "Difference": lambda row: _amount(row, row["difference"]) if row["scored"] else "none",
+        "Points" if solves else "Mean": lambda row: _amount(row, row["difference"]) if row["scored"] else "none",
         "95 %": lambda row: _interval(row, row["difference_interval"]) if row["scored"] else "none",
         "If unscored were lost / won": lambda row: _interval(row, row["difference_bounds"]),
         "Exact p": lambda row: _p(row["p_value"]),
@@ -246,8 +247,8 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
     if len(comparisons) == 1:
         del columns["Corrected p"]
     rows = [[value(row) for value in columns.values()] for row in comparisons]
-    unit = "percentage points" if all(map(_solves, comparisons)) else f"mean {comparisons[0]['metric']}"
-    return Table(list(columns), rows, f"Won and lost are seen from the changed input; the difference is in {unit}")
+    unit = "points are percentage points" if solves else f"mean is the mean difference in {comparisons[0]['metric']}"
+    return Table(list(columns), rows, f"Won and lost are seen from the changed input; {unit}")
 
 
 def _pair_tables(plan: CampaignPlan, rows: Sequence[PairResult], titles: Mapping[str, str]) -> list[Table]:
@@ -394,7 +395,9 @@ def _task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
     metric = metric_of(rows)
     counted = "; ".join(f"{kinds.count(kind)} {kind}" for kind, _, _ in kinds_of(metric) if kind in kinds)
     marks = (
-        "left mark original, right mark changed; filled means solved" if metric == PRIMARY_METRIC else f"by {metric}"
+        "left mark original, right mark changed; filled means solved"
+        if metric == PRIMARY_METRIC
+        else f"which side had the higher {metric}"
     )
     tasks = len({row.task_id for row in rows})
     cut = f" The first {MAX_DRAWN} of {tasks} tasks are drawn." if tasks > MAX_DRAWN else ""
