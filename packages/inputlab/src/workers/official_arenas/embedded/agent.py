@@ -51,7 +51,7 @@ def respond(messages: Sequence[Mapping[str, Any]]) -> ChatReply:
             return _transfer(seen)
         return ChatReply(f"I am sorry, I cannot help with that. {CLOSING}")
     desk = Desk(seen, guidance, user_id, first_said)
-    return _work(_groups(wishes, merges=guidance.merges_items, desk=desk), desk)
+    return _work(_groups(wishes, merges=guidance.merges_items), desk)
 
 
 def _authenticate(seen: Transcript) -> tuple[str, ChatReply | None]:
@@ -83,7 +83,7 @@ def _wishes(seen: Transcript, guidance: Guidance) -> tuple[str, tuple[Wish, ...]
     return "", ()
 
 
-def _groups(wishes: Sequence[Wish], *, merges: bool, desk: Desk) -> list[list[Wish]]:
+def _groups(wishes: Sequence[Wish], *, merges: bool) -> list[list[Wish]]:
     """Put wishes together that change items of one order in one call, if the agent does that."""
     groups: dict[tuple[str, str | None] | int, list[Wish]] = {}
     for number, wish in enumerate(wishes):

@@ -33,7 +33,6 @@ from workers.official_arenas.protocol import (
     ProviderArmResult,
     content_hash,
     merge_usage,
-    shared_budget,
 )
 
 __all__ = ["Arm", "customer_of", "judge_of"]
@@ -109,7 +108,7 @@ class Arm:
         clarification = self._clarification()
         calls = self.allowance.left["model_calls"] or 0
         agent = self._config["agent"]
-        max_tokens = shared_budget(self._config)["max_output_tokens_per_call"]  # type: ignore[index] - checked config
+        max_tokens = self._config["budget_override"]["max_output_tokens_per_call"]
         if agent["backend"] == "openai":
             max_tokens = min(max_tokens, agent["args"]["max_tokens"])
         limits = Limits(

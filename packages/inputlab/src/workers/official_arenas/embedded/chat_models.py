@@ -46,11 +46,6 @@ class Generation:
 class ChatModel(Protocol):
     """Something that answers a conversation."""
 
-    @property
-    def is_priced(self) -> bool:
-        """Whether its calls have a known cost of nothing (scripted), or an unknown one (a local model)."""
-        ...
-
     def generate(self, messages: ChatMessages, *, offer_tools: bool, max_tokens: int, seconds: float) -> Generation:
         """Give the next message; at most ``max_tokens`` long and within ``seconds``."""
         ...
@@ -98,8 +93,6 @@ def limited(reply: ChatReply, max_tokens: int) -> ChatReply:
 class ScriptedAgent:
     """The rule policy of `agent`, asked in this process."""
 
-    is_priced = True
-
     def generate(self, messages: ChatMessages, *, offer_tools: bool, max_tokens: int, seconds: float) -> Generation:
         """Give the policy's next message, with counts of `agentinputlab.backends.tokens`."""
         reply = limited(agent.respond(messages), max_tokens)
@@ -116,8 +109,6 @@ class EndpointModel:
             optionally, ``api_key_env``.
         response_format: what kind of text is asked for, or None.
     """
-
-    is_priced = False
 
     def __init__(
         self, model: str, args: Mapping[str, Any], *, response_format: Mapping[str, Any] | None = None

@@ -104,7 +104,7 @@ def next_step(wishes: Sequence[Wish], desk: Desk) -> Step:  # noqa: PLR0911 - gu
         return _change_user_address(wish, desk)
     if wish.kind == "stock":
         return _tell_stock(wish, desk)
-    order_id = wish.order_id or _order_said_later(wish, desk)
+    order_id = wish.order_id or _order_said_later(desk)
     if order_id is None:
         found = _find_order(wish, desk)
         if not isinstance(found, str):
@@ -131,7 +131,7 @@ def next_step(wishes: Sequence[Wish], desk: Desk) -> Step:  # noqa: PLR0911 - gu
 # --- finding the order and the items ------------------------------------------------------------------------
 
 
-def _order_said_later(wish: Wish, desk: Desk) -> str | None:
+def _order_said_later(desk: Desk) -> str | None:
     named = find_order_ids(desk.later_said)
     return named[0] if named else None
 
