@@ -140,6 +140,15 @@ def test_the_place_of_what_json_cannot_say_is_named(profile: str, value: object,
         canonical_json(value)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("value", [{"text": "zq9-private \ud800"}, {"zq9-private \ud800": 1}])
+def test_a_text_that_utf8_cannot_say_is_not_quoted(profile: str, value: object) -> None:
+    with pytest.raises(InputError, match="at character 12") as refusal:
+        PROFILES[profile].dumps(value)
+    assert "zq9" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
 def nested(depth: int) -> object:
     value: object = 1
     for _ in range(depth):

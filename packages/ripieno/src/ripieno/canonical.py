@@ -213,7 +213,10 @@ def _refuse_what_json_cannot_say(value: object, place: str, depth: int) -> None:
         try:
             value.encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"{place} holds a lone surrogate, which UTF-8 cannot say: {value!r}") from error
+            # Place and character find it; the text itself may be private.
+            raise InputError(
+                f"{place} holds a lone surrogate at character {error.start}, which UTF-8 cannot say"
+            ) from None
     elif isinstance(value, float):
         if not math.isfinite(value):
             raise InputError(f"{place} is {value!r}; JSON has finite numbers only")
