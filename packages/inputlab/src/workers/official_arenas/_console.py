@@ -1,14 +1,47 @@
-"""A quiet console: what an arena prints may hold simulated user text."""
+"""The console of a worker: one line of JSON, and silence while an arena works, which may print simulated user text."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any, TextIO
 
-__all__ = ["quiet_console"]
+__all__ = ["NOT_WRITTEN", "quiet_console", "say"]
+
+NOT_WRITTEN = "The answer could not be written to stdout"
+
+
+def say(stream: TextIO | None, value: Mapping[str, Any]) -> bool:
+    """Write a line of JSON as UTF-8, whatever the locale of the host says.
+
+    Returns:
+        Whether all of it was written; a console that is closed, full or gone takes nothing.
+    """
+    line = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    data = line.encode(errors="backslashreplace")  # the \udcXX of a path that is not UTF-8 is JSON's own escape
+    if stream is None:  # closed before this process began
+        return False
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.flush()
+    except (OSError, ValueError):
+        _forget(stream)
+        return False
+    return True
+
+
+def _forget(stream: TextIO) -> None:
+    """Let the interpreter's last flush go to nowhere: it would fail again and print a traceback."""
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+    except (OSError, ValueError):
+        return  # it has no descriptor: nothing will be flushed to it
 
 
 @contextmanager

@@ -12,15 +12,14 @@ from pathlib import Path
 if not __package__:  # started as a file: make `workers` importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
-from workers.official_arenas._console import quiet_console
+from workers.official_arenas._console import NOT_WRITTEN, quiet_console, say
 from workers.official_arenas._replay_inventory import ReplayInventory, read_replay_inventory
 from workers.official_arenas._requests import (
     ROOT_FIELDS,
@@ -223,33 +222,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if given == ["--doctor"]:
-            _print(sys.stdout, {"protocol": WORKER_PROTOCOL, "ready": True})
-            return 0
+            return _answer({"protocol": WORKER_PROTOCOL, "ready": True})
         if given:
             raise OfficialArenaError("Usage: driver [--doctor]; without it, a request on stdin")  # noqa: TRY301 - one exit
         data = sys.stdin.buffer.read(MAX_REQUEST_BYTES + 1)
         request = strict_loads(data, max_bytes=MAX_REQUEST_BYTES)
         with quiet_console():
             response = run(request)
-        _print(sys.stdout, response)
     except OfficialArenaError as error:
         return _refuse(error, str(error))
     except InputError as error:
         return _refuse(error, "Request is not strict JSON (UTF-8, no duplicate keys, bounded size and depth)")
     except Exception as error:  # noqa: BLE001 - the door of the process: the text of a foreign error may hold anything
         return _refuse(error, "Arena attempt failed; its error text is not shown")
-    return 0
+    return _answer(response)
 
 
-def _refuse(error: Exception, message: str) -> int:
-    _print(sys.stderr, {"error": type(error).__name__, "message": message})
+def _answer(value: Mapping[str, Any]) -> int:
+    if say(sys.stdout, value):
+        return 0
+    say(sys.stderr, {"error": "OSError", "message": NOT_WRITTEN})
     return 2
 
 
-def _print(stream: TextIO, value: Mapping[str, Any]) -> None:
-    line = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    stream.buffer.write(line.encode())  # UTF-8, whatever the locale of the host says
-    stream.flush()
+def _refuse(error: Exception, message: str) -> int:
+    say(sys.stderr, {"error": type(error).__name__, "message": message})
+    return 2
 
 
 if __name__ == "__main__":

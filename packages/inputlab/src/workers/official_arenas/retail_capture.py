@@ -12,13 +12,12 @@ if not __package__:  # started as a file: make `workers` importable
     _ROOT = Path(__file__).resolve().parents[2]
     sys.path[:0] = [str(_ROOT / "src"), str(_ROOT)]
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from workers.official_arenas import _scopes
-from workers.official_arenas._console import quiet_console
+from workers.official_arenas._console import NOT_WRITTEN, quiet_console, say
 from workers.official_arenas._drafts import (
     arena_entrypoint,
     blank_authorizations,
@@ -476,8 +475,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 answer = _summary(run(options.scope, options.scope_sha256))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the door of the process: no text of an error may reach the console
         return _refuse(error, options)
-    sys.stdout.write(json.dumps(answer, sort_keys=True, ensure_ascii=False) + "\n")
-    return 0
+    if say(sys.stdout, answer):
+        return 0
+    say(sys.stderr, {"error": "OSError", "message": NOT_WRITTEN})
+    return 2
 
 
 def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -500,7 +501,7 @@ def _refuse(error: BaseException, options: Any) -> int:
         ]
         note = note_rejection(folders, error, command="retail_capture")
         answer["explained_in"] = None if note is None else str(note)
-    sys.stderr.write(json.dumps(answer, sort_keys=True) + "\n")
+    say(sys.stderr, answer)
     return 2
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 if not __package__:  # started as a file: make `workers` importable
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
@@ -20,7 +19,7 @@ from typing import Any, Self, cast
 from ripieno.receipts import seal
 from workers.official_arenas import _pair_ledger, _scopes
 from workers.official_arenas import driver as shared
-from workers.official_arenas._console import quiet_console
+from workers.official_arenas._console import NOT_WRITTEN, quiet_console, say
 from workers.official_arenas._drafts import arena_entrypoint, blank_authorizations, write_draft
 from workers.official_arenas._evidence import (
     MAX_EVIDENCE_BYTES,
@@ -433,8 +432,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options is not None and options.verify is not None:
             report = verify_cell(options.verify)
-            _answer(report.to_json())
-            return 0 if report.ok else 1
+            return _answer(report.to_json()) or (0 if report.ok else 1)
         if options is not None and options.draft_scope is not None:
             return _answer(_draft(options))
         if options is not None and options.build_request is not None:
@@ -447,8 +445,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _answer(value: Mapping[str, Any]) -> int:
-    sys.stdout.write(json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
-    return 0
+    if say(sys.stdout, value):
+        return 0
+    say(sys.stderr, {"error": "OSError", "message": NOT_WRITTEN})
+    return 2
 
 
 def _refuse(error: BaseException, *, explain: bool) -> int:
@@ -456,7 +456,7 @@ def _refuse(error: BaseException, *, explain: bool) -> int:
     if explain:
         note = note_rejection(_private_folders(os.environ), error, command="retail_driver")
         answer["explained_in"] = None if note is None else str(note)
-    sys.stderr.write(json.dumps(answer, sort_keys=True) + "\n")
+    say(sys.stderr, answer)
     return 2
 
 
