@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -155,9 +157,9 @@ def _extras() -> Iterator[Finding]:
 def _arenas() -> Iterator[Finding]:
     for entry in sorted(entry_points(group="agentinputlab.arenas"), key=lambda entry: entry.name):
         try:
-            provider = entry.load()()
-            problems, where = _problems(provider)
-        except Exception as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # what it prints is no finding
+                problems, where = _problems(entry.load()())
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
             problems, where = (" ".join(f"{type(error).__name__}: {error}".split())[:200],), ""
         required = entry.name == "embedded.retail"
         yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or where)

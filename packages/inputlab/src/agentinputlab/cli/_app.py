@@ -43,7 +43,7 @@ class _LazyGroup(click.Group):
             command: click.Command = getattr(import_module(f"agentinputlab.cli.{module}"), attribute)
             return command
         plugin = _plugins().get(cmd_name)
-        return None if plugin is None else plugin.load()
+        return None if plugin is None else _load(plugin)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Experiments"):
@@ -81,12 +81,31 @@ def _plugins() -> dict[str, Any]:
     return {name: found[name] for name in sorted(found, reverse=True) if name not in COMMANDS}
 
 
-def _first_line(plugin: Any) -> str:
+def _load(plugin: Any) -> click.Command:
+    """Load a command of another package.
+
+    Raises:
+        AgentInputLabError: it cannot be loaded, or is no command.
+    """
+    from agentinputlab.contracts.errors import AgentInputLabError
+
     try:
-        command: click.Command = plugin.load()
-    except (ImportError, AttributeError) as error:  # somebody else's package: the other commands still have their help
-        return f"(does not load: {error})"
-    return command.get_short_help_str(limit=100)
+        command = plugin.load()
+    except (Exception, SystemExit) as error:  # anybody's code
+        reason = str(error) if isinstance(error, (ImportError, AttributeError)) else type(error).__name__
+        raise AgentInputLabError(f"the command {plugin.name!r} ({plugin.value}) does not load: {reason}") from error
+    if not isinstance(command, click.Command):
+        raise AgentInputLabError(f"the command {plugin.name!r} ({plugin.value}) is no Click command")
+    return command
+
+
+def _first_line(plugin: Any) -> str:
+    from agentinputlab.contracts.errors import AgentInputLabError
+
+    try:
+        return _load(plugin).get_short_help_str(limit=100)
+    except AgentInputLabError as error:  # the other commands still have their help
+        return f"({error})"
 
 
 def _end(ctx: click.Context, error: Exception) -> NoReturn:

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
+from typing import Any
 
+from workers.official_arenas._console import quiet_console
 from workers.official_arenas.protocol import OfficialArenaError, OfficialArenaProvider
 
 __all__ = ["ENTRY_POINT_GROUP", "PROVIDERS", "installed_providers", "provider_entrypoint", "resolve_provider"]
@@ -53,14 +55,23 @@ def resolve_provider(entrypoint: str) -> OfficialArenaProvider:
     """Give a new provider of an accepted entry point (``module:function``).
 
     Raises:
-        OfficialArenaError: the entry point is not in the table, or its module or function cannot be loaded.
+        OfficialArenaError: the entry point is not in the table, cannot be loaded, or gives no arena. What another
+            package prints or raises on the way reaches no console.
     """
     if entrypoint not in PROVIDERS.values() and entrypoint not in installed_providers().values():
         raise OfficialArenaError("Provider entry point is not one of the accepted arenas")
+    if entrypoint in PROVIDERS.values():
+        return _made(entrypoint)
+    with quiet_console():
+        return _made(entrypoint)
+
+
+def _made(entrypoint: str) -> OfficialArenaProvider:
     module_name, _, attribute = entrypoint.partition(":")
     try:
-        factory = getattr(import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+        provider: Any = getattr(import_module(module_name), attribute)()
+    except (Exception, SystemExit) as error:  # anybody's code: that it fails is all that may be said
         raise OfficialArenaError(f"Provider entry point {entrypoint} cannot be loaded") from error
-    provider: OfficialArenaProvider = factory()
+    if not callable(getattr(provider, "run_arm", None)):
+        raise OfficialArenaError(f"Provider entry point {entrypoint} gives no arena")
     return provider
