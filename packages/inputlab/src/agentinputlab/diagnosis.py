@@ -184,11 +184,13 @@ def _problems(provider: Any) -> tuple[tuple[str, ...], str]:
 def _endpoint(url: str) -> Finding:
     import httpx
 
+    from agentinputlab.backends.llm._probe import probe_status
+
     try:
-        answer = httpx.get(f"{url.rstrip('/')}/models", timeout=5.0, follow_redirects=False, trust_env=False)
+        status = probe_status(url)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Finding(f"endpoint {url}", False, True, f"no answer ({type(error).__name__})")
-    return Finding(f"endpoint {url}", answer.is_success, True, f"HTTP {answer.status_code}")
+    return Finding(f"endpoint {url}", httpx.codes.is_success(status), True, f"HTTP {status}")
 
 
 def _state(registry: AlgorithmRegistry, release: ReleaseCard) -> ReleaseState:

@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 _ARMS = 2
-ENDPOINT_SECONDS = 5.0
-"""How long an endpoint may take to answer that it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +101,15 @@ def silent_endpoints(plan: CampaignPlan) -> list[str]:
     """
     import httpx
 
+    from agentinputlab.backends.llm._probe import probe_status
+
     problems: list[str] = []
     for slot in plan.slots:
         base = slot.agent.args.get("api_base")
         if slot.agent.backend != "openai" or not isinstance(base, str):
             continue
         try:
-            httpx.get(f"{base.rstrip('/')}/models", timeout=ENDPOINT_SECONDS, follow_redirects=False, trust_env=False)
+            probe_status(base)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             problems.append(
                 f"slot {slot.name}: nobody answers at the agent's endpoint ({type(error).__name__}); "
