@@ -244,7 +244,7 @@ def load_plan(path: Path) -> CampaignPlan:
         raise ValidationError(f"campaign plan {path} is longer than 1 MiB")
     try:
         value = yaml.load(data.decode("utf-8"), Loader=_unique_key_loader())  # noqa: S506 - a safe loader with a stricter mapping
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no such day, endless digits
         raise ValidationError(f"campaign plan {path} is not valid YAML: {_where(error)}") from None
     plan = parse_plan(value)
     return plan.model_copy(update={"slots": tuple(_with_rules_beside(slot, path.parent) for slot in plan.slots)})
