@@ -200,9 +200,7 @@ def test_the_embedded_arena_asks_its_agent_only_for_what_it_reports(tmp_path: Pa
 
 
 def test_the_embedded_arena_gives_equal_results_in_equal_campaigns(tmp_path: Path) -> None:
-    plan = parse_plan(
-        {"arena": "embedded", "split": "train", "tasks": 3, "treatments": [TREATMENT], "durable": False}
-    )
+    plan = parse_plan({"arena": "embedded", "split": "train", "tasks": 3, "treatments": [TREATMENT], "durable": False})
     first, second = (run(plan, tmp_path / name) for name in "ab")
     assert set(statuses(first).values()) == {"paired_scored"}
     rows = [without_times([dict(row) for row in result.rows]) for result in (first, second)]
