@@ -284,9 +284,23 @@ class _DemoGroup(click.Group):
         for entry in metadata.entry_points(group=DEMO_GROUP, name=cmd_name):
             try:
                 return entry.load()
-            except (ImportError, AttributeError) as error:
-                raise RipienoError(f"the demo {cmd_name!r} cannot be loaded: {error}") from error
+            except (Exception, SystemExit) as error:  # anybody's code
+                reason = error if isinstance(error, (ImportError, AttributeError)) else type(error).__name__
+                raise RipienoError(f"the demo {cmd_name!r} cannot be loaded: {reason}") from error
         return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List every demo; one that cannot be loaded says so and leaves the others their line."""
+        rows: list[tuple[str, str]] = []
+        for name in self.list_commands(ctx):
+            try:
+                command = self.get_command(ctx, name)
+                rows.append((name, "" if command is None else command.get_short_help_str(limit=60)))
+            except RipienoError as error:
+                rows.append((name, f"({error})"))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
 
 @cli.group("demo", cls=_DemoGroup, invoke_without_command=True)
