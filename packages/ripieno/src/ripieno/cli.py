@@ -292,10 +292,12 @@ class _DemoGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List every demo; one that cannot be loaded says so and leaves the others their line."""
         rows: list[tuple[str, str]] = []
-        for name in self.list_commands(ctx):
+        names = self.list_commands(ctx)
+        limit = formatter.width - 6 - max(map(len, names), default=0)
+        for name in names:
             try:
                 command = self.get_command(ctx, name)
-                rows.append((name, "" if command is None else command.get_short_help_str(limit=60)))
+                rows.append((name, "" if command is None else command.get_short_help_str(limit)))
             except RipienoError as error:
                 rows.append((name, f"({error})"))
         if rows:
