@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentinputlab.analysis import exact_power, exact_sign_test, required_pairs
-from agentinputlab.cli._power import power
+from agentinputlab.cli._app import agentinputlab
 from agentinputlab.contracts.errors import ValidationError
 
 
@@ -70,8 +70,8 @@ def test_what_cannot_be_planned_is_refused(arguments, named):
 def test_more_treatments_need_more_tasks():
     runner = CliRunner()
     needed = [
-        json.loads(runner.invoke(power, ["--helps", "0.3", "--hurts", "0.05", "--treatments", n, "--json"]).output)
-        for n in ("1", "4")
+        json.loads(runner.invoke(agentinputlab, f"power --helps 0.3 --hurts 0.05 --treatments {n} --json").output)
+        for n in (1, 4)
     ]
     assert needed[0]["pairs"] < needed[1]["pairs"]
     assert needed[1]["alpha"] == 0.05 / 4

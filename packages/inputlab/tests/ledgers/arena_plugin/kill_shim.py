@@ -72,7 +72,8 @@ class KillShim:
         """Everything that changes the file system must have come through a counted operation."""
         writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
         is_the_model = "calls.txt" in repr(arguments[:1])  # its calls are counted outside of any ledger
-        if (event in CHANGES or writes) and not self._inside and not is_the_model:
+        is_nowhere = event == "open" and str(arguments[0]) == os.devnull  # where a quiet console writes
+        if (event in CHANGES or writes) and not (self._inside or is_the_model or is_nowhere):
             self.bypassed.append(f"{event} {arguments[0]!r}")
 
 
