@@ -9,7 +9,7 @@ with its own error, and as nothing is applied before the end, nothing is left ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from agentinputlab.contracts._checks import Record, put
@@ -22,9 +22,11 @@ from agentinputlab.contracts.errors import (
 )
 from agentinputlab.contracts.lifecycle import Intervention, InterventionContext
 from agentinputlab.contracts.patch import CLARIFICATION_KEY, InputPatch, PatchOperation
-from agentinputlab.contracts.serialization import content_hash, to_jsonable
+from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import ExecutionBudget, FrozenAgentState
 from agentinputlab.contracts.trace import ExecutionTrace, TraceEvent
+from agentinputlab.runner.cache import intervention_parameters
+from agentinputlab.runner.records import InterventionStatus
 
 __all__ = ["MEMBER_APPLIED", "MEMBER_STARTED", "ComposedIntervention", "MemberChange", "member_changes"]
 
@@ -33,7 +35,6 @@ MEMBER_STARTED = "member_started"
 MEMBER_APPLIED = "member_applied"
 """Name of the event after the last event of a member."""
 _METHOD_ID = "composite"
-_STATUS_FLAGS = ("fallback", "budget_exhausted")
 _COUNTED = ("model_calls", "retrieval_calls", "tool_calls", "output_tokens")
 
 
@@ -92,7 +93,10 @@ class ComposedIntervention(Record):
     def parameters(self) -> dict[str, Any]:
         """The release and the parameters of every member, in order."""
         return {
-            "members": [{"release_id": member.release_id, "parameters": _parameters(member)} for member in self.members]
+            "members": [
+                {"release_id": member.release_id, "parameters": intervention_parameters(member)}
+                for member in self.members
+            ]
         }
 
     @property
@@ -103,7 +107,7 @@ class ComposedIntervention(Record):
     @property
     def implementation_identity(self) -> str:
         """The release and the content hash of the members' own identities and parameters."""
-        digest = content_hash([[_identity(member), _parameters(member)] for member in self.members])
+        digest = content_hash([[_identity(member), intervention_parameters(member)] for member in self.members])
         return f"{self.release_id}@1:{digest}"
 
     def propose(self, state: FrozenAgentState, context: InterventionContext) -> InputPatch:
@@ -258,18 +262,13 @@ def _left(budget: ExecutionBudget, counters: Mapping[str, int | float]) -> Execu
 
 def _flags(rows: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
     """Give what a runner reads in the metadata of a patch, true when it is so for one member."""
-    return {name: True for name in _STATUS_FLAGS if any(row["metadata"].get(name) is True for row in rows)}
+    declared = (InterventionStatus.declared(row["metadata"]) for row in rows)
+    return {status.value: True for status in declared if status is not None}
 
 
 def _add(counters: dict[str, int | float], more: Mapping[str, Any]) -> None:
     for name, count in more.items():
         counters[name] = counters.get(name, 0) + count
-
-
-def _parameters(member: Intervention) -> dict[str, Any]:
-    if not is_dataclass(member):
-        return {}
-    return {field.name: to_jsonable(getattr(member, field.name)) for field in fields(member)}
 
 
 def _identity(member: Intervention) -> str:

@@ -53,9 +53,9 @@ def refuse_hidden_dependencies(intervention: object) -> None:
         seen.add(id(value))
         reason = _executable(value)
         if reason is not None:
-            owner = getattr(intervention, "release_id", type(intervention).__name__)
             raise ValidationError(
-                f"field {name} of {owner} holds {reason}; it must come through the InterventionContext of the run"
+                f"field {name} of {_name(intervention)} holds {reason}; "
+                "it must come through the InterventionContext of the run"
             )
         if isinstance(value, Mapping):
             pending += [(f"{name}[{key!r:.40}]", item) for key, item in cast("Mapping[Any, Any]", value).items()]
@@ -64,6 +64,14 @@ def refuse_hidden_dependencies(intervention: object) -> None:
             pending += [(f"{name}[{index}]", item) for index, item in enumerate(items)]
         elif is_dataclass(value) or hasattr(value, "propose"):
             pending += [(f"{name}.{inner}", item) for inner, item in declared_fields(value)]
+
+
+def _name(intervention: Any) -> str:
+    """Give the release, or the class where the release cannot be told: a chain's is a hash of what is wrong here."""
+    try:
+        return str(intervention.release_id)
+    except (AttributeError, ValidationError):
+        return type(intervention).__name__
 
 
 def _executable(value: object) -> str | None:

@@ -11,7 +11,7 @@ from agentinputlab.contracts.serialization import content_hash, to_jsonable
 from agentinputlab.contracts.state import FrozenAgentState
 from agentinputlab.runner._hidden import declared_fields
 
-__all__ = ["RUN_CACHE_SCHEMA", "context_dependency_fingerprints", "run_cache_key"]
+__all__ = ["RUN_CACHE_SCHEMA", "context_dependency_fingerprints", "intervention_parameters", "run_cache_key"]
 
 RUN_CACHE_SCHEMA: Final = "agentinputlab-run-cache-v2"
 """Version of what a cache key covers."""
@@ -36,7 +36,7 @@ def run_cache_key(
             "release_id": intervention.release_id,
             "implementation_identity": getattr(intervention, "implementation_identity", None),
             "profile_kind": getattr(intervention, "profile_kind", None),
-            "parameters": _parameters(intervention),
+            "parameters": intervention_parameters(intervention),
             "state_hash": state.state_hash,
             "seed": context.seed,
             "run_config": context.run_config,
@@ -78,12 +78,19 @@ def _fingerprint(slot: str, holder: Any) -> str:
         raise ValidationError(f"fingerprint() of InterventionContext.{slot} must be JSON: {error}") from error
 
 
-def _parameters(intervention: object) -> Any:
+def intervention_parameters(intervention: object) -> dict[str, Any]:
+    """Give what an intervention was made with as JSON: its ``parameters``, or else every field that it declares.
+
+    Raises:
+        ValidationError: a value is no JSON; it is named.
+    """
     parameters = getattr(intervention, "parameters", None)
     if isinstance(parameters, Mapping):
-        return cast("Mapping[str, Any]", parameters)
+        named = iter(cast("Mapping[str, Any]", parameters).items())
+    else:
+        named = declared_fields(intervention)
     values: dict[str, Any] = {}
-    for name, value in declared_fields(intervention):
+    for name, value in named:
         try:
             values[name] = to_jsonable(value)
         except (TypeError, ValueError) as error:
