@@ -66,6 +66,17 @@ def test_unresolved_pairs_stay_in_the_denominator():
     assert summary.p_value_worst == 1.0  # two wins against two losses
 
 
+@given(st.integers(0, 8), st.integers(0, 8), st.integers(0, 6))
+def test_no_scores_of_the_unresolved_pairs_give_a_larger_p_value_than_the_worst(wins, losses, unresolved):
+    scores = [(0.0, 1.0)] * wins + [(1.0, 0.0)] * losses + [(1.0, 1.0)] + [(None, None)] * unresolved
+    possible = [
+        exact_sign_test(wins + won, losses + lost).p_value
+        for won in range(unresolved + 1)
+        for lost in range(unresolved + 1 - won)
+    ]
+    assert summarise_pairs(pairs_of(*scores), n_resamples=10).p_value_worst == pytest.approx(max(possible))
+
+
 def test_nothing_scored_claims_nothing():
     summary = summarise_pairs(pairs_of((None, None), (1.0, None)))
     assert summary.p_value is None

@@ -141,7 +141,7 @@ class PairedSummary:
         difference_bounds: ``difference`` if every unresolved pair had been lost, and if every one had been won, by
             ``score_range``.
         p_value: of the exact sign test; None when no pair was scored.
-        p_value_worst: the same with every unresolved pair counted against the direction seen.
+        p_value_worst: the largest that ``p_value`` could have become with scores for the unresolved pairs.
         win_share: see `SignTest`.
     """
 
@@ -195,8 +195,9 @@ def summarise_pairs(
     )
     expected, scored = len(pairs), len(pairs) - unresolved
     total = math.fsum(pair.difference or 0.0 for pair in pairs)
-    against = (wins, losses + unresolved) if wins >= losses else (wins + unresolved, losses)
     test = exact_sign_test(wins, losses)
+    # The p-value grows until both sides are even; pairs left over then could be ties.
+    behind = min(min(wins, losses) + unresolved, max(wins, losses))
     return PairedSummary(
         expected=expected,
         scored=scored,
@@ -212,7 +213,7 @@ def summarise_pairs(
             (total - unresolved * score_range) / expected, (total + unresolved * score_range) / expected
         ),
         p_value=test.p_value if scored else None,
-        p_value_worst=exact_sign_test(*against).p_value,
+        p_value_worst=exact_sign_test(max(wins, losses), behind).p_value,
         win_share=test.win_share,
     )
 
