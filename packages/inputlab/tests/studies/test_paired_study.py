@@ -75,6 +75,13 @@ def test_a_failure_stays_in_the_denominator_with_what_it_used() -> None:
     assert (failed.score, failed.failure, failed.usage.model_calls) == (None, "KeyError", 1)
 
 
+def test_an_arm_that_never_began_has_used_nothing_whatever_the_other_one_used() -> None:
+    hidden: Any = model()
+    result = PairedStudy(Lengthens(), Lengthens(fails_on=hidden), length, CONTEXT).run(STATES[:2])
+    assert (result.baseline_usage.model_calls, result.treatment_usage.model_calls) == (2, 0)
+    assert {pair.treatment.failure for pair in result.pairs} == {"ValidationError"}
+
+
 def test_equal_seeds_give_equal_digits() -> None:
     study = PairedStudy(NoOpIntervention(), Lengthens(fails_on="q2"), length, CONTEXT)
     assert study.run(STATES, seed=3).summary == study.run(STATES, seed=3).summary

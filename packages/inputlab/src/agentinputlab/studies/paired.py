@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from agentinputlab.analysis.paired import PairedOutcome, PairedSummary, summarise_pairs
@@ -12,7 +12,7 @@ from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.lifecycle import Intervention, InterventionContext
 from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import FrozenAgentState
-from agentinputlab.observability import ResourceUsage, RunMonitor
+from agentinputlab.observability import BudgetLedger, ResourceUsage, RunMonitor
 from agentinputlab.runner import (
     BalanceAuditor,
     BalanceReport,
@@ -154,11 +154,13 @@ class PairedStudy:
     def _outcome(
         self, intervention: Intervention, state: FrozenAgentState, context: InterventionContext, monitor: RunMonitor
     ) -> ArmOutcome:
+        account = BudgetLedger(state.budget)
         try:
-            record = InterventionRunner(monitor=monitor).run(intervention, state, context)
+            own = replace(context, budget_ledger=account)
+            record = InterventionRunner(monitor=monitor).run(intervention, state, own)
         except Exception as error:  # noqa: BLE001 - whatever stopped it is its outcome, and it is counted
-            runs = [run for run in monitor.list_snapshots() if run.state_hash == state.state_hash]
-            usage = runs[-1].usage if runs else ResourceUsage()
+            run_id = account.owner_run_id  # None: it failed before its run began
+            usage = ResourceUsage() if run_id is None else monitor.snapshot(run_id).usage
             return ArmOutcome(score=None, status=None, failure=type(error).__name__, usage=usage)
         score = cast("object", self.score(state, record.patch.apply(state)))
         if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
