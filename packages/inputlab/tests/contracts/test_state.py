@@ -48,6 +48,7 @@ def test_a_state_needs_a_query_or_an_instruction(query):
         ("max_cost_usd", float("nan")),
         ("max_cost_usd", float("inf")),
         ("max_cost_usd", -0.1),
+        ("max_cost_usd", 10**400),
         ("max_cost_usd", True),
     ],
 )

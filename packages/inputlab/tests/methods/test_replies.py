@@ -127,7 +127,7 @@ def test_fields_are_read_with_their_type_and_named_with_their_path():
         (lambda found: found.texts("value", at_most=1), "must have a list in value"),
         (lambda found: found.objects("value", at_most=1), "must have a list in value"),
         (lambda found: found.mapping("value"), "must have an object in value"),
-        (lambda found: found.number("value"), "must have a number"),
+        (lambda found: found.number("value", low=0, high=1), "must have a number"),
         (lambda found: found.integer("value", low=0, high=1), "must have an integer"),
         (lambda found: found.choice("value", ("a",)), "must have one of a in value"),
     ],
@@ -141,7 +141,7 @@ def test_errors_of_wrong_fields_do_not_quote_the_answer():
     found = reply(json.dumps({"kind": SECRET, "long": SECRET * 10})).json_object()
     for read in (
         lambda: found.choice("kind", ("a", "b")),
-        lambda: found.number("kind"),
+        lambda: found.number("kind", low=0, high=1),
         lambda: found.boolean("kind"),
         lambda: found.text("long", max_characters=5),
     ):

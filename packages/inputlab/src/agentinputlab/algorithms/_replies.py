@@ -5,7 +5,6 @@ An error names the release, the stage and the defect, never the text itself: rep
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -186,7 +185,7 @@ class ReplyObject:
             self.reply.fail(f"must have an object in {self._path(name)}")
         return cast("dict[str, Any]", value)
 
-    def number(self, name: str, *, low: float = -math.inf, high: float = math.inf) -> float:
+    def number(self, name: str, *, low: float, high: float) -> float:
         """Give a number within bounds.
 
         Raises:

@@ -80,7 +80,13 @@ def whole(value: object, name: str, *, minimum: int = 0) -> int:
 
 def finite(value: object, name: str, *, minimum: float | None = None) -> float:
     """Give a finite number, int or float as it came; booleans are no numbers."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValidationError(f"{name} must be a finite number, got {value!r:.80}")
+    try:
+        is_finite = math.isfinite(value)
+    except OverflowError as error:
+        raise ValidationError(f"{name} must be a finite number, this integer is too large for a double") from error
+    if not is_finite:
         raise ValidationError(f"{name} must be a finite number, got {value!r:.80}")
     if minimum is not None and value < minimum:
         raise ValidationError(f"{name} must be >= {minimum:g}, got {value!r:.80}")
