@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ripieno.errors import IntegrityError
+from ripieno.errors import InputError, IntegrityError
 from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
@@ -54,6 +54,7 @@ def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str
             resolve_arena(plan.arena), slot_config(plan, slot), output_root=root, phase=plan.phase, model_slot=slot.name
         )
         _bind_scope(folder, scope_path, draft)
+    _require_in_place(scope_path, root)
     with quiet_console():  # what an arena prints may hold what a customer said
         done = retail_capture.run(
             scope_path, _sha256(scope_path), durable=plan.durable, provider=resolve_arena(plan.arena), on_task=on_task
@@ -158,17 +159,20 @@ def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
     index: list[dict[str, str]] = read_json(index_path)
     for slot in folder.plan.slots:
         cell_ids = [row["cell_id"] for row in index if row["slot"] == slot.name]
-        scope_path = folder.place("scopes", f"execution-{slot.name}.json")
-        if not cell_ids or scope_path.exists():
+        if not cell_ids or "pairs" in folder.events:
             continue
-        draft = retail_driver.draft_scope(
-            resolve_arena(folder.plan.arena),
-            slot_config(folder.plan, slot),
-            output_root=folder.directory("pairs", slot.name),
-            phase=folder.plan.phase,
-            cell_ids=cell_ids,
-        )
-        _bind_scope(folder, scope_path, draft)
+        root = folder.directory("pairs", slot.name)
+        scope_path = folder.place("scopes", f"execution-{slot.name}.json")
+        if not scope_path.exists():
+            draft = retail_driver.draft_scope(
+                resolve_arena(folder.plan.arena),
+                slot_config(folder.plan, slot),
+                output_root=root,
+                phase=folder.plan.phase,
+                cell_ids=cell_ids,
+            )
+            _bind_scope(folder, scope_path, draft)
+        _require_in_place(scope_path, root)
     return index
 
 
@@ -319,6 +323,19 @@ def _bind_scope(folder: CampaignFolder, path: Path, draft: Mapping[str, Any]) ->
     if not draft_path.exists():
         write_json(draft_path, dict(draft))
     write_json(path, {**draft, "execution_enabled": True, "authorizations": authorizations(folder)})
+
+
+def _require_in_place(scope_path: Path, root: Path) -> None:
+    """Refuse to go on in a copy: its scope names a place in the first folder, and everything would be written there."""
+    named = Path(str(read_json(scope_path)["output_root"]))
+    if named == root:
+        return
+    parts = len(root.parts) - len(scope_path.parent.parent.parts)
+    first = named.parents[parts - 1] if len(named.parts) > parts else named
+    raise InputError(
+        f"{scope_path.parent.parent} was begun as {first}, and its scopes name that place: move it back to go on, or "
+        "begin a new folder; a copy cannot be gone on with"
+    )
 
 
 def _intervention_backend(plan: CampaignPlan, slot: ModelSlot) -> Any:
