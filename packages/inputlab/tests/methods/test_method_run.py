@@ -1,10 +1,13 @@
 """How a method reaches its model: what is asked, with which seed and how many tokens, and what is charged."""
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 from agentinputlab.algorithms._shared import MethodRun, state_text
 from agentinputlab.algorithms.acquire.hyde import HypotheticalDocuments
 from agentinputlab.algorithms.plan.plan_and_solve import PlanAndSolvePrompt, PlanCall
+from agentinputlab.algorithms.recipes.ace import PlaybookLearning
 from agentinputlab.algorithms.rewrite.infocqr import InformativeRewrite
 from agentinputlab.algorithms.rewrite.query2doc import LiveQuery2Doc
 from agentinputlab.algorithms.rewrite.rrr import RewriteRetrieveRead
@@ -24,6 +27,7 @@ from agentinputlab.contracts import (
     InterventionContext,
     Message,
 )
+from agentinputlab.observability import BudgetLedger, ModelPrice, PricingCatalog
 from agentinputlab.runner import InterventionRunner
 
 STATE = FrozenAgentState(query="Where does it end?", instruction="Be brief.", context=(ContextBlock("A map."),))
@@ -88,6 +92,48 @@ def test_without_a_runner_the_budget_of_the_state_holds_too(bench):
     costly = FrozenAgentState(query="q", budget=ExecutionBudget(max_output_tokens=1))
     with pytest.raises(BudgetExceededError, match="output_tokens 2, allowed 1"):
         LiveQuery2Doc().propose(costly, InterventionContext(backend=backend))
+
+
+def test_without_a_runner_a_ledger_of_the_context_holds_too_and_hears_of_every_call(bench):
+    backend = listening()
+    ledger = BudgetLedger(ExecutionBudget(max_model_calls=1))
+    context = InterventionContext(backend=backend, retriever=bench.library, budget_ledger=ledger)
+    RewriteRetrieveRead().propose(STATE, context)
+    assert (ledger.usage.model_calls, ledger.usage.retrieval_calls, ledger.usage.output_tokens) == (1, 1, 2)
+    with pytest.raises(BudgetExceededError, match="model_calls 2, allowed 1"):
+        LiveQuery2Doc().propose(STATE, context)
+    assert len(backend.calls) == 1
+
+
+def test_learning_keeps_its_own_bound_beside_a_ledger_of_the_context():
+    context = InterventionContext(
+        backend=listening('{"answer": "a", "used": []}'), budget_ledger=BudgetLedger(ExecutionBudget())
+    )
+    with pytest.raises(BudgetExceededError, match="model_calls 2, allowed 1"):
+        PlaybookLearning(max_model_calls=1).fit([{"task": "t", "reference": "r"}], context=context)
+
+
+def test_without_a_runner_prices_of_the_context_count():
+    unpriced = CallableBackend(lambda _: "one line", model_id="m", revision="1", callable_id="c")
+    state = FrozenAgentState(query="q", budget=ExecutionBudget(max_cost_usd=1.0))
+    prices = PricingCatalog({"m": ModelPrice(1.0, 1.0)})
+    assert LiveQuery2Doc().propose(state, InterventionContext(backend=unpriced, pricing_catalog=prices))
+    with pytest.raises(BudgetExceededError, match="unknown_cost"):
+        LiveQuery2Doc().propose(state, InterventionContext(backend=unpriced))
+
+
+def test_inside_a_run_every_call_is_charged_once_even_when_tools_are_taken_away(bench):
+    @dataclass(frozen=True)
+    class WithoutTools:
+        method_id = LiveQuery2Doc.method_id
+        release_id = LiveQuery2Doc.release_id
+        family = LiveQuery2Doc.family
+
+        def propose(self, state, context):
+            return LiveQuery2Doc().propose(state, replace(context, tools={}))
+
+    record = bench.run(WithoutTools(), STATE, "a passage")
+    assert record.usage.model_calls == 1
 
 
 def test_a_method_remembers_nothing_from_one_run_to_the_next():

@@ -20,11 +20,12 @@ from agentinputlab.contracts.patch import InputPatch, PatchOperation
 from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import ContextBlock, FrozenAgentState
 from agentinputlab.contracts.trace import ExecutionTrace, TraceEvent
+from agentinputlab.observability.instrumentation import has_meter, priced_call
 from agentinputlab.observability.ledger import BudgetLedger
+from agentinputlab.observability.pricing import PricingCatalog
 from agentinputlab.observability.usage import ResourceUsage
 
 if TYPE_CHECKING:
-    from agentinputlab.backends.llm import Usage
     from agentinputlab.backends.retrieval import RetrievalResult
 
 __all__ = [
@@ -85,16 +86,15 @@ class InterventionBase(Record):
 class MethodRun:
     """One `propose` call: asks, retrieves, counts and traces, and ends in a patch.
 
-    The trace holds hashes, identities and counts, never texts. The runner charges every call to its ledger; a method
-    that is used without a runner is bound by the budget of the state all the same.
+    The trace holds hashes, identities and counts, never texts. The meters of a runner charge every call to its ledger;
+    what comes without a meter is charged here, to the budget of the state and to the ledger of the context, if any.
     """
 
     def __init__(self, method: InterventionBase, state: FrozenAgentState, context: InterventionContext) -> None:
         self.method = method
         self.state = state
         self.context = context
-        self._is_own_ledger = context.budget_ledger is None
-        self._ledger: BudgetLedger = BudgetLedger(state.budget) if self._is_own_ledger else context.budget_ledger
+        self._ledger = BudgetLedger(state.budget, parent=context.budget_ledger)
         self._events: list[TraceEvent] = []
         self._counters: dict[str, int] = {}
         self._warnings: list[str] = []
@@ -143,10 +143,11 @@ class MethodRun:
             seed=seed,
             stop=tuple(stop),
         )
-        promise = self._ledger.reserve_pending(_CALL_MINIMUM) if self._is_own_ledger else None
+        promise = None if has_meter(backend) else self._ledger.reserve_pending(_CALL_MINIMUM)
         response = backend.generate(request)
         if promise is not None:
-            self._ledger.commit_pending(promise, _resources(response.usage))
+            pricing = self.context.pricing_catalog or PricingCatalog()
+            self._ledger.commit_pending(promise, priced_call(pricing, backend.model_id, response.usage))
         self.count("model_calls")
         self.count("input_tokens", response.usage.input_tokens)
         self.count("output_tokens", response.usage.output_tokens)
@@ -172,7 +173,7 @@ class MethodRun:
         retriever = self.context.retriever
         if retriever is None:
             self._lacks("a retriever", "retriever")
-        self._count_call("retrieval_calls")
+        self._count_retrieval(retriever)
         results = tuple(retriever.retrieve(query, top_k=top_k))
         self.observe(
             f"retrieve.{stage}",
@@ -213,7 +214,7 @@ class MethodRun:
         searcher = self.context.vector_searcher
         if searcher is None:
             self._lacks("a vector searcher", "vector_searcher")
-        self._count_call("retrieval_calls")
+        self._count_retrieval(searcher)
         results = tuple(searcher.search(vector, top_k=top_k))
         self.observe(
             f"search.{stage}",
@@ -286,20 +287,10 @@ class MethodRun:
             f"{self.method.release_id} needs {description}: give InterventionContext({name}=...)"
         )
 
-    def _count_call(self, counter: str) -> None:
-        if self._is_own_ledger:
-            self._ledger.reserve(ResourceUsage(**{counter: 1}))
-        self.count(counter)
-
-
-def _resources(usage: Usage) -> ResourceUsage:
-    return ResourceUsage(
-        model_calls=1,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd or 0.0,
-        unpriced_model_calls=int(usage.cost_usd is None),
-    )
+    def _count_retrieval(self, dependency: object) -> None:
+        if not has_meter(dependency):
+            self._ledger.reserve(ResourceUsage(retrieval_calls=1))
+        self.count("retrieval_calls")
 
 
 def require_query(method: InterventionBase, state: FrozenAgentState) -> str:

@@ -5,7 +5,13 @@ Three nouns: a `BudgetLedger` is the account of one run, a `RunMonitor` hears ev
 """
 
 from agentinputlab.observability.events import EventKind, EventSink, JsonlEventSink, MonitorEvent, RunStatus
-from agentinputlab.observability.instrumentation import CallMeter, instrument_context, is_metered
+from agentinputlab.observability.instrumentation import (
+    CallMeter,
+    has_meter,
+    instrument_context,
+    is_metered,
+    priced_call,
+)
 from agentinputlab.observability.ledger import DIMENSIONS, BudgetLedger, PendingReservation
 from agentinputlab.observability.monitor import RunMonitor, RunSnapshot, TokenCounts
 from agentinputlab.observability.pricing import ComputePrice, ModelPrice, PricingCatalog
@@ -40,9 +46,11 @@ __all__ = [
     "RunStatus",
     "TokenCounts",
     "external_token_counter",
+    "has_meter",
     "instrument_context",
     "is_metered",
     "normalize_external_usage",
+    "priced_call",
     "redact",
     "redact_text",
 ]

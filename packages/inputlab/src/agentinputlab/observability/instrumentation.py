@@ -22,7 +22,7 @@ from agentinputlab.observability.usage import (
     normalize_external_usage,
 )
 
-__all__ = ["CallMeter", "instrument_context", "is_metered"]
+__all__ = ["CallMeter", "has_meter", "instrument_context", "is_metered", "priced_call"]
 
 T = TypeVar("T")
 _RUNTIME_CALLS = ("call", "handle", "select")
@@ -121,22 +121,13 @@ class _MeteredBackend(_Metered):
         promise = self._meter.ledger.reserve_pending(minimum)
         try:
             response = self._wrapped.generate(request)
-            usage = self._priced(model_id, response.usage)
+            usage = priced_call(self._meter.pricing, model_id, response.usage)
         except BaseException:
             unknown = ResourceUsage(model_calls=1, unpriced_model_calls=1)
             self._meter.settle_failed(promise, unknown, source="backend")
             raise
         self._meter.settle(promise, usage, source="backend", token_counter=_token_counter(response, self._wrapped))
         return response
-
-    def _priced(self, model_id: str, reported: Any) -> ResourceUsage:
-        tokens = {"input_tokens": reported.input_tokens, "output_tokens": reported.output_tokens}
-        cost = reported.cost_usd
-        if cost is None:
-            cost = self._meter.pricing.cost_usd(model_id, **tokens)
-        if cost is None:
-            return ResourceUsage(model_calls=1, unpriced_model_calls=1, **tokens)
-        return ResourceUsage(model_calls=1, cost_usd=cost, **tokens)
 
 
 class _MeteredRetriever(_Metered):
@@ -301,6 +292,28 @@ def is_metered(context: InterventionContext) -> bool:
     """Tell whether a context is one of a run: its calls are charged to its ledger."""
     tools = context.tools
     return isinstance(tools, _MeteredTools) and tools._meter.ledger is context.budget_ledger
+
+
+def has_meter(dependency: object) -> bool:
+    """Tell whether every call of a dependency is charged to the ledger of a run already."""
+    return isinstance(dependency, _Metered)
+
+
+def priced_call(pricing: PricingCatalog, model_id: str, reported: Any) -> ResourceUsage:
+    """Give what one model call used: tokens as reported, and its price from the report, else from the catalogue.
+
+    Args:
+        pricing: prices by model id.
+        model_id: the model that was asked.
+        reported: the backend's own report (``input_tokens``, ``output_tokens``, ``cost_usd`` or None).
+    """
+    tokens = {"input_tokens": reported.input_tokens, "output_tokens": reported.output_tokens}
+    cost = reported.cost_usd
+    if cost is None:
+        cost = pricing.cost_usd(model_id, **tokens)
+    if cost is None:
+        return ResourceUsage(model_calls=1, unpriced_model_calls=1, **tokens)
+    return ResourceUsage(model_calls=1, cost_usd=cost, **tokens)
 
 
 def _innermost(value: Any, ledger: BudgetLedger) -> Any:
