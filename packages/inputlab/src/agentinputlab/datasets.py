@@ -11,10 +11,12 @@ import io
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
+from agentinputlab.contracts._checks import digest
 from agentinputlab.contracts.errors import ArtifactError, ExternalDependencyError, ValidationError
 from ripieno.files import create_only, open_regular, sha256_file, sync_directory
 
@@ -27,7 +29,6 @@ TREC_SAMPLE = {
 }
 """Two documents, two queries and their judgements in TREC's formats; ours, for trying retrievers."""
 CHUNK_BYTES = 2**20
-_SHA256_LENGTH = 64
 
 
 def fetch(url: str, sha256: str, cache_dir: Path, *, max_bytes: int, offline: bool = False) -> Path:
@@ -46,8 +47,7 @@ def fetch(url: str, sha256: str, cache_dir: Path, *, max_bytes: int, offline: bo
         ExternalDependencyError: it is not in the cache and could not be fetched.
     """
     name = _file_name(url)
-    if len(sha256) != _SHA256_LENGTH or set(sha256) - set("0123456789abcdef"):
-        raise ValidationError(f"sha256 must be 64 lowercase hex digits, got {sha256!r:.80}")
+    digest(sha256, "sha256")
     cache_dir.mkdir(parents=True, exist_ok=True)
     path = cache_dir / f"{sha256}-{name}"
     if path.exists():
@@ -59,9 +59,9 @@ def fetch(url: str, sha256: str, cache_dir: Path, *, max_bytes: int, offline: bo
     descriptor, temporary = tempfile.mkstemp(prefix=".fetch-", dir=cache_dir)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            digest = _download(url, stream, max_bytes)
-        if digest != sha256:
-            raise ArtifactError(f"{name} has the hash {digest}, expected {sha256}; nothing was kept")
+            found = _download(url, stream, max_bytes)
+        if found != sha256:
+            raise ArtifactError(f"{name} has the hash {found}, expected {sha256}; nothing was kept")
         Path(temporary).rename(path)
         sync_directory(cache_dir)
     finally:
@@ -82,7 +82,7 @@ def _file_name(url: str) -> str:
 def _download(url: str, stream: io.BufferedWriter, max_bytes: int) -> str:
     import httpx
 
-    digest, size = hashlib.sha256(), 0
+    hashed, size = hashlib.sha256(), 0
     try:
         with httpx.stream("GET", url, timeout=60.0, follow_redirects=True, trust_env=True) as answer:
             if not answer.is_success:
@@ -91,13 +91,13 @@ def _download(url: str, stream: io.BufferedWriter, max_bytes: int) -> str:
                 size += len(chunk)
                 if size > max_bytes:
                     raise ArtifactError(f"the file is longer than {max_bytes} bytes; nothing was kept")
-                digest.update(chunk)
+                hashed.update(chunk)
                 stream.write(chunk)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ExternalDependencyError(f"the file could not be fetched ({type(error).__name__})") from error
     stream.flush()
     os.fsync(stream.fileno())
-    return digest.hexdigest()
+    return hashed.hexdigest()
 
 
 def unpack(archive: Path, target: Path, *, max_bytes: int) -> list[Path]:
@@ -105,7 +105,8 @@ def unpack(archive: Path, target: Path, *, max_bytes: int) -> list[Path]:
 
     Raises:
         ValidationError: the target exists.
-        ArtifactError: no ZIP, a name that leads out of the folder, a link, or more than ``max_bytes`` unpacked.
+        ArtifactError: no ZIP or a damaged one, a name that leads out of the folder or stands twice, a link, or more
+            than ``max_bytes`` unpacked.
     """
     if target.exists():
         raise ValidationError(f"{target} exists; name a folder that does not")
@@ -128,7 +129,8 @@ def _members(archive: Path, folder: Path, max_bytes: int) -> Iterator[Path]:
                 is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
                 if path.is_absolute() or ".." in path.parts or "\\" in member.filename or is_link:
                     raise ArtifactError(f"{archive.name} holds a name that leads out of the folder")
-                data = packed.open(member).read(left + 1)
+                with packed.open(member) as content:
+                    data = content.read(left + 1)
                 left -= len(data)
                 if left < 0:
                     raise ArtifactError(f"{archive.name} unpacks to more than {max_bytes} bytes")
@@ -136,7 +138,9 @@ def _members(archive: Path, folder: Path, max_bytes: int) -> Iterator[Path]:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 create_only(place, data)
                 yield place
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ArtifactError(f"{archive.name} holds one name twice") from error
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise ArtifactError(f"{archive.name} is no readable ZIP archive") from error
 
 

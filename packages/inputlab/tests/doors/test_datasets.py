@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import io
 import threading
+import warnings
 import zipfile
 
 import pytest
@@ -19,6 +20,23 @@ def packed(**members):
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members.items():
             archive.writestr(name.replace("__", "/"), text)
+    return buffer.getvalue()
+
+
+def damaged():
+    """An archive whose compressed bytes are no longer ones."""
+    data = bytearray(packed(corpus="hello " * 20))
+    start = 30 + len("corpus")  # the first local header and its name
+    data[start : start + 4] = b"\xff" * 4
+    return bytes(data)
+
+
+def with_members(*names):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            archive.writestr(name, "x")
     return buffer.getvalue()
 
 
@@ -103,6 +121,10 @@ def test_an_archive_is_unpacked_whole(tmp_path):
         packed(big="x" * 200),
         b"no archive",
         FILES["/data.zip"][:-9],
+        damaged(),
+        with_members("a", "a"),
+        with_members("a", "a/b"),
+        with_members("a/b", "a"),
     ],
 )
 def test_a_bad_archive_leaves_nothing(tmp_path, data):
