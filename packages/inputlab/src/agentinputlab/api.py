@@ -16,7 +16,6 @@ import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.lifecycle import InterventionContext
 from agentinputlab.contracts.serialization import to_jsonable
 from agentinputlab.registry import AlgorithmRegistry
@@ -92,10 +91,10 @@ def _shown(default: object) -> Any:
 
 
 def create_intervention(release_id: str, **parameters: Any) -> Any:
-    """Make the intervention of a release.
+    """Make the intervention of a release: of a registered one, of ``own.text``, or of an installed package.
 
     Args:
-        release_id: from the registry; it cannot be given as a parameter.
+        release_id: names the release; it cannot be given as a parameter.
         **parameters: of its constructor.
 
     Raises:
@@ -103,14 +102,9 @@ def create_intervention(release_id: str, **parameters: Any) -> Any:
         AlgorithmUnavailableError: it cannot be run here.
         ValidationError: a parameter is unknown, missing or wrong.
     """
-    constructor = AlgorithmRegistry.default().resolve_entrypoint(release_id)
-    try:
-        inspect.signature(constructor).bind(**parameters)
-    except TypeError as error:
-        raise ValidationError(
-            f"parameters of {release_id} do not fit ({error}); see 'agentinputlab show {release_id} --parameters'"
-        ) from error
-    return constructor(**parameters)
+    from agentinputlab.algorithms.constructors import make_intervention
+
+    return make_intervention(release_id, parameters)
 
 
 def run_intervention(

@@ -3,6 +3,7 @@
 import pytest
 
 from agentinputlab.algorithms.constructors import make_intervention
+from agentinputlab.api import create_intervention
 from agentinputlab.contracts import ContextBlock, FrozenAgentState, InterventionContext
 from agentinputlab.contracts.errors import RegistryError, ValidationError
 from agentinputlab.runner import InterventionRunner
@@ -42,3 +43,12 @@ def test_two_texts_have_two_identities():
 def test_what_nobody_knows_is_refused_with_near_names():
     with pytest.raises(RegistryError, match=r"plan\.plan_and_solve\.ps_prompt"):
         make_intervention("plan.plan_and_solve.ps_promt", {})
+
+
+def test_the_api_makes_it_too_and_names_the_parameters_it_has():
+    made = create_intervention("own.text", add_context="x")
+    assert made == make_intervention("own.text", {"add_context": "x"})
+    with pytest.raises(ValidationError, match=r"it has: append_instruction, .*replace_context$"):
+        create_intervention("own.text", text="x")
+    with pytest.raises(ValidationError, match=r"show plan\.plan_and_solve\.ps_prompt --parameters"):
+        create_intervention("plan.plan_and_solve.ps_prompt", text="x")

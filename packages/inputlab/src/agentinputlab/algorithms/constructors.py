@@ -30,7 +30,9 @@ def make_intervention(release_id: str, parameters: dict[str, Any]) -> Any:
         inspect.signature(constructor).bind(**parameters)
     except TypeError as error:
         known = ", ".join(inspect.signature(constructor).parameters) or "none"
-        raise ValidationError(f"parameters of {release_id} do not fit: {error}; it has: {known}") from error
+        is_registered = AlgorithmRegistry.default().has_release(release_id)
+        hint = f"; see 'agentinputlab show {release_id} --parameters'" if is_registered else ""
+        raise ValidationError(f"parameters of {release_id} do not fit: {error}; it has: {known}{hint}") from error
     return constructor(**parameters)
 
 
