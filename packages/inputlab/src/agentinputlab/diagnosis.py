@@ -75,7 +75,6 @@ class Diagnosis:
         offline: whether endpoints were left alone.
         source_registry: document that the packaged one was compared with, or None.
         snapshot_synchronized: whether both say the same; None when there was nothing to compare.
-        errors: what is wrong beside the registry.
     """
 
     registry: RegistryDoctorReport
@@ -87,19 +86,27 @@ class Diagnosis:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """One sentence per required thing that does not work."""
-        return tuple(f"{check.name}: {check.detail}" for check in self.checks if check.required and not check.ok)
+        """One sentence per required thing that does not work, beside the errors of the registry itself."""
+        failed = [f"{check.name}: {check.detail}" for check in self.checks if check.required and not check.ok]
+        if self.snapshot_synchronized is False:
+            place = self.source_registry
+            failed.append(
+                f"registry: {place} and the packaged one differ; "
+                f"agentinputlab validate-registry {place} --check-snapshot says where"
+            )
+        return tuple(failed)
 
     @property
     def ok(self) -> bool:
         """Whether everything required works."""
-        return self.registry.ok and not self.errors and self.snapshot_synchronized is not False
+        return self.registry.ok and not self.errors
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the report as JSON values: the registry's fields at the top."""
+        """Give the report as JSON values: the registry's fields at the top, and all errors among them."""
         return {
             **asdict(self.registry),
             "ok": self.ok,
+            "errors": [*self.registry.errors, *self.errors],
             "offline": self.offline,
             "source_registry": self.source_registry,
             "snapshot_synchronized": self.snapshot_synchronized,

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agentinputlab.cli._app import COMMANDS, PLUGIN_GROUP, agentinputlab
+from agentinputlab.registry import load_packaged_registry
 
 HEAVY = ("numpy", "scipy", "matplotlib", "httpx", "pydantic", "yaml", "rich", "jinja2")
 OFFLINE_JSON = [
@@ -260,7 +261,20 @@ def test_a_doctor_that_finds_an_endpoint_dead_exits_1() -> None:
     assert (result.exit_code, record["ok"]) == (1, False)
     (check,) = [check for check in record["checks"] if check["name"].startswith("endpoint")]
     assert (check["ok"], check["required"]) == (False, True)
+    assert record["errors"] == [f"{check['name']}: {check['detail']}"]
     assert invoke("doctor", "--endpoint", "http://127.0.0.1:9/v1", "--offline").exit_code == 0
+
+
+def test_a_doctor_that_finds_another_registry_says_so(tmp_path: Path) -> None:
+    other = load_packaged_registry() | {"audit_date": "another day"}
+    (tmp_path / "registry.json").write_text(json.dumps(other))
+    words = ("doctor", "--offline", "--source", str(tmp_path / "registry.json"))
+    record = json.loads(invoke(*words, "--json").stdout)
+    assert (record["ok"], record["snapshot_synchronized"]) == (False, False)
+    assert len(record["errors"]) == 1
+    result = invoke(*words)
+    assert result.exit_code == 1
+    assert "registry.json and the packaged one differ" in result.stderr
 
 
 def test_an_unknown_id_says_where_ids_are_listed() -> None:
