@@ -16,11 +16,11 @@ from agentinputlab.contracts.errors import (
     ValidationError,
 )
 from agentinputlab.contracts.lifecycle import InterventionContext
+from agentinputlab.contracts.protocols import SERVER_PROTOCOL
 from agentinputlab.contracts.state import FrozenAgentState
 
-__all__ = ["DEFAULT_RELEASES", "PROTOCOL", "Answer", "ToolkitService", "default_service"]
+__all__ = ["DEFAULT_RELEASES", "Answer", "ToolkitService", "default_service"]
 
-PROTOCOL = "agentinputlab.v1"
 DEFAULT_RELEASES = ("baseline.no_op", "plan.plan_and_solve.ps_prompt")
 _REQUEST_FIELDS = frozenset({"release_id", "state", "seed"})
 
@@ -76,7 +76,7 @@ class ToolkitService:
 
     def health(self) -> Answer:
         """Say that the service is there."""
-        return Answer(200, {"data": {"status": "ok", "protocol": PROTOCOL}})
+        return Answer(200, {"data": {"status": "ok", "protocol": SERVER_PROTOCOL}})
 
     def catalog(self) -> Answer:
         """Give the registry's cards and the releases that this service runs."""
