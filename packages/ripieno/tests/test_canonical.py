@@ -1,5 +1,6 @@
 """One value has one text, and a text that two readers could understand differently is refused."""
 
+import dataclasses
 import enum
 import json
 import math
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ripieno.canonical import (
     ASCII_FLOATS,
+    INDENTED_UNICODE_LINE,
     MAX_DEPTH,
     PROFILES,
     canonical_json,
@@ -269,3 +271,9 @@ def test_no_changed_text_passes_as_the_canonical_text_of_the_same_value(value: o
 def test_the_fast_way_to_indent_gives_the_bytes_of_the_standard_library(value):
     expected = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
     assert PROFILES["indented-unicode-line"].dumps(value) == expected
+
+
+def test_a_profile_of_somebody_elses_with_a_known_name_is_written_as_it_says():
+    value = {"b": [1], "a": "é"}
+    wider = dataclasses.replace(INDENTED_UNICODE_LINE, indent=4)
+    assert wider.dumps(value).decode() == json.dumps(value, sort_keys=True, ensure_ascii=False, indent=4) + "\n"

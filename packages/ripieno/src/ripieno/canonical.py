@@ -72,8 +72,8 @@ class Profile:
         Raises:
             InputError: the value holds something that JSON cannot say; the message names the place.
         """
-        if self.name == INDENTED_UNICODE_LINE.name:
-            text = _orjson_text(value, _INDENTED_LINE_OPTIONS)
+        if self == INDENTED_UNICODE_LINE:  # orjson can write this one too
+            text = _orjson_text(value, _INDENTED_UNICODE_LINE_OPTIONS)
             if text is not None:
                 return text
         _refuse_what_json_cannot_say(value, "$", MAX_DEPTH)
@@ -100,7 +100,7 @@ INDENTED_LINE = Profile("indented-line", key_separator=": ", ensure_ascii=True, 
 INDENTED_UNICODE_LINE = Profile("indented-unicode-line", key_separator=": ", indent=2, trailing_newline=True)
 SPACED = Profile("spaced", item_separator=", ", key_separator=": ", ensure_ascii=True)
 
-_INDENTED_LINE_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+_INDENTED_UNICODE_LINE_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 PROFILES: Mapping[str, Profile] = {
     profile.name: profile
