@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
+# How long an example takes depends on who else uses the machine.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+
 
 def pytest_configure() -> None:
     """Let Ctrl-C reach the processes that tests start.
