@@ -16,6 +16,7 @@ from ripieno.errors import IntegrityError
 from ripieno.files import inventory
 from ripieno.parallel import Executor
 from ripieno.receipts import seal
+from workers.official_arenas.campaign._record_check import record_problems
 from workers.official_arenas.campaign.collect import collect_rows
 from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json, write_new
 from workers.official_arenas.campaign.page import headline, render_campaign_page
@@ -151,7 +152,14 @@ def _bar(total: int, *, shown: bool | None) -> Generator[Callable[[], None]]:
 
 
 def _seal(folder: CampaignFolder) -> None:
-    """Derive results, analysis and page from the receipts, list every file, and close the log."""
+    """Derive results, analysis and page from the receipts, list every file, and close the log.
+
+    Raises:
+        IntegrityError: a record is missing, or belongs to other work: nothing is sealed over a gap.
+    """
+    problem = next(record_problems(folder.root, folder.plan, folder.events), None)
+    if problem is not None:
+        raise IntegrityError(f"{problem}; the campaign is not sealed")
     rows = collect_rows(folder.root, folder.plan)
     records = [row.as_dict() for row in rows]
     analysis = analyse(folder.plan, rows)

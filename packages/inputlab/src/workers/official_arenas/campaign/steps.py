@@ -152,11 +152,20 @@ def intervene(cell: Mapping[str, str]) -> bool:
 
 
 def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
-    """Name the pairs that can be played and bind one execution scope per slot to exactly them."""
+    """Name the pairs that can be played and bind one execution scope per slot to exactly them.
+
+    Raises:
+        IntegrityError: a request is missing that an intervention gave.
+    """
+    index = _index(folder)
+    requested = folder.events["interventions"]["requested"]
+    if len(index) != requested:
+        raise IntegrityError(f"requests hold {len(index)} requests, and the log says that {requested} were made")
     index_path = folder.place("requests", "index.json")
     if not index_path.exists():
-        write_json(index_path, _index(folder))
-    index: list[dict[str, str]] = read_json(index_path)
+        write_json(index_path, index)
+    if read_json(index_path) != index:
+        raise IntegrityError("requests/index.json lists other pairs than there are requests")
     for slot in folder.plan.slots:
         cell_ids = [row["cell_id"] for row in index if row["slot"] == slot.name]
         if not cell_ids or "pairs" in folder.events:

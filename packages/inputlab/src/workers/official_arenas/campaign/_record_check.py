@@ -1,0 +1,186 @@
+"""Whether log, scopes, requests and ledgers of a campaign speak of the same work, and none of it is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ripieno.chain import walk_chain
+from ripieno.files import sha256_file
+from workers.official_arenas._evidence import is_leftover
+from workers.official_arenas._pair_ledger import PAIR_START
+from workers.official_arenas._rejections import REJECTION_NAME
+from workers.official_arenas.campaign.folder import COMMAND, read_json
+from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.protocol import content_hash
+
+__all__ = ["RecordProblem", "record_problems"]
+
+CELLS = "cells.jsonl"
+INDEX = "index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProblem:
+    """What is missing, was added, or belongs to other work.
+
+    Attributes:
+        place: path of a file below the campaign.
+        detail: what is wrong with it.
+    """
+
+    place: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.place} {self.detail}"
+
+
+def record_problems(
+    root: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]]
+) -> Generator[RecordProblem]:
+    """Give what does not fit between the records of a campaign, whether it is complete or not.
+
+    Args:
+        root: of the campaign.
+        plan: of the campaign.
+        events: payloads of the steps that its log says are done.
+    """
+    yield from _strangers(root, plan)
+    requests = root / "requests"
+    index: list[Mapping[str, str]] | None = read_json(requests / INDEX) if (requests / INDEX).exists() else None
+    yield from _requests(root, plan, events, index)
+    command = content_hash(read_json(root / COMMAND))
+    for slot in plan.slots:
+        yield from _capture(root, plan, slot.name, events.get(f"captured:{slot.name}"), command)
+        rows = [row for row in index or () if row["slot"] == slot.name]
+        yield from _pairs(root, slot.name, rows, command)
+    if "pairs" in events:
+        yield from _ends(root, events["pairs"], index or ())
+
+
+def _names(folder: Path) -> list[str]:
+    """What lies in a folder and is no leftover of an interrupted write."""
+    return sorted(entry.name for entry in folder.iterdir() if not is_leftover(entry.name)) if folder.is_dir() else []
+
+
+def _strangers(root: Path, plan: CampaignPlan) -> Generator[RecordProblem]:
+    slots = {slot.name for slot in plan.slots}
+    for folder, known in (("capture", slots), ("pairs", slots), ("requests", {*slots, INDEX})):
+        for name in _names(root / folder):
+            if name not in known:
+                yield RecordProblem(f"{folder}/{name}", "was added")
+
+
+# --- requests -----------------------------------------------------------------------------------------------
+
+
+def _requests(
+    root: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], index: Sequence[Mapping[str, str]] | None
+) -> Generator[RecordProblem]:
+    """Every request is in the index, every intervention has a start, and as many gave a request as the log says."""
+    made: list[tuple[str, str, str]] = []
+    for slot in plan.slots:
+        captured = _captured_tasks(root, slot.name, events)
+        for treatment in plan.treatments:
+            place = f"requests/{slot.name}/{treatment.name}"
+            names = set(_names(root / place))
+            for task in captured:
+                request, start = f"{task}.json", f"{task}-start.json"
+                if request in names:
+                    made.append((slot.name, treatment.name, task))
+                if start not in names and (request in names or "interventions" in events):
+                    yield RecordProblem(f"{place}/{start}", "is missing")
+                names -= {request, start}
+            for name in sorted(names):
+                yield RecordProblem(f"{place}/{name}", "was added")
+    requested = events["interventions"]["requested"] if "interventions" in events else len(made)
+    if requested != len(made):
+        yield RecordProblem("requests", f"hold {len(made)} requests, and the log says that {requested} were made")
+    if index is not None and [(row["slot"], row["treatment"], row["task"]) for row in index] != made:
+        yield RecordProblem(f"requests/{INDEX}", "lists other pairs than there are requests")
+
+
+def _captured_tasks(root: Path, slot: str, events: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    captured = events.get(f"captured:{slot}")
+    if captured is None:
+        return []
+    units = root / "capture" / slot / str(captured["snapshot"]) / "units.json"
+    return read_json(units) if units.exists() else []
+
+
+# --- captures and pairs -------------------------------------------------------------------------------------
+
+
+def _capture(
+    root: Path, plan: CampaignPlan, slot: str, captured: Mapping[str, Any] | None, command: str
+) -> Generator[RecordProblem]:
+    """The snapshot that the log names is of this slot and plan, and was made under the scope that lies here."""
+    name = f"scopes/capture-{slot}.json"
+    scope = root / name
+    if captured is None:
+        if scope.exists():
+            yield from _authorization(scope, name, command)
+        return
+    if not scope.exists():
+        yield RecordProblem(name, "is missing")
+        return
+    yield from _authorization(scope, name, command)
+    place = f"capture/{slot}/{captured['snapshot']}/dispositions.json"
+    if not (root / place).exists():
+        return  # another check names a missing snapshot
+    document = read_json(root / place)
+    if document["scope_sha256"] != sha256_file(scope):
+        yield RecordProblem(name, "is another one than the captures were made under")
+    if (document["model_slot"], document["phase"]) != (slot, plan.phase):
+        yield RecordProblem(place, "is of another slot or split than the plan's")
+    tasks = document["expected_denominator"]
+    if plan.tasks not in (None, tasks) or captured["expected"] != tasks:
+        yield RecordProblem(place, "has another number of tasks than the plan or the log")
+    if captured["captured"] != len(document["captured_task_ids"]):
+        yield RecordProblem(place, "has another number of captured tasks than the log")
+
+
+def _pairs(root: Path, slot: str, rows: Sequence[Mapping[str, str]], command: str) -> Generator[RecordProblem]:
+    """Every ledger is of an indexed pair, and was begun under the scope that lies here, which allows exactly those."""
+    name = f"scopes/execution-{slot}.json"
+    scope = root / name
+    indexed = [row["cell_id"] for row in rows]
+    played = [cell for cell in _names(root / "pairs" / slot) if cell != REJECTION_NAME]
+    for cell in played:
+        if cell not in indexed:
+            yield RecordProblem(f"pairs/{slot}/{cell}", "was added: no request is of that pair")
+    if not scope.exists():
+        if played:
+            yield RecordProblem(name, "is missing")
+        return
+    yield from _authorization(scope, name, command)
+    if read_json(scope)["allowed_cell_ids"] != indexed:
+        yield RecordProblem(name, "allows other pairs than there are requests")
+    bound = sha256_file(scope)
+    for cell in played:
+        start = root / "pairs" / slot / cell / PAIR_START
+        if start.exists() and read_json(start)["scope_sha256"] != bound:
+            yield RecordProblem(name, f"is another one than pair {cell} was begun under")
+
+
+def _authorization(scope: Path, name: str, command: str) -> Generator[RecordProblem]:
+    references = read_json(scope)["authorizations"].values()
+    if any(reference["message_sha256"] != command for reference in references):
+        yield RecordProblem(COMMAND, f"is another command than {name} refers to")
+
+
+def _ends(root: Path, played: Mapping[str, Any], index: Sequence[Mapping[str, str]]) -> Generator[RecordProblem]:
+    """When the log says that the pairs are played, their ends are recorded, as many as it says."""
+    if played["indexed"] != len(index):
+        yield RecordProblem(f"requests/{INDEX}", f"lists {len(index)} pairs, and the log says {played['indexed']}")
+    if not index:
+        return
+    if not (root / CELLS).exists():
+        yield RecordProblem(CELLS, "is missing")
+        return
+    ended = {entry.payload["index"] for entry in walk_chain(root / CELLS) if entry.payload.get("status") == "ok"}
+    if played["ended"] != len(ended):
+        yield RecordProblem(CELLS, f"knows the end of {len(ended)} pairs, and the log says {played['ended']}")

@@ -1,0 +1,157 @@
+"""What is lost or exchanged in a campaign before its end is found, and nothing is sealed over it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from campaign_lab import TREATMENT, calls, copy_of, lab_plan, run
+
+from ripieno.canonical import INDENTED_UNICODE_LINE
+from ripieno.errors import IntegrityError
+from ripieno.verify import VerifyStatus, verify
+from workers.official_arenas.campaign.folder import CampaignFolder
+from workers.official_arenas.campaign.plan import CampaignPlan
+
+RUN = "workers.official_arenas.campaign.run"
+
+
+class Stop(BaseException):
+    """The end of a process, where a test wants it."""
+
+
+def stop(*_: object, **__: object) -> None:
+    raise Stop
+
+
+def interrupted(plan: CampaignPlan, out: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> Path:
+    """A campaign whose process ended before a step."""
+    with monkeypatch.context() as patched:
+        if step == "finish":
+            patched.setattr(CampaignFolder, "finish", stop)
+        else:
+            patched.setattr(f"{RUN}.{step}", stop)
+        with pytest.raises(Stop):
+            run(plan, out)
+    assert verify(out).status is VerifyStatus.INTERRUPTED
+    return out
+
+
+def change(path: Path, what: Callable[[Any], Any]) -> None:
+    path.write_bytes(INDENTED_UNICODE_LINE.dumps(what(json.loads(path.read_text()))))
+
+
+def assert_found(plan: CampaignPlan, out: Path, names: str) -> None:
+    """Verification names it; the same command refuses to go on, asks nobody and seals nothing."""
+    report = verify(out)
+    assert report.status is VerifyStatus.TAMPERED
+    assert names in report.first_problem
+    asked = calls(out.parent)
+    with pytest.raises(IntegrityError):
+        run(plan, out)
+    assert calls(out.parent) == asked
+    assert json.loads((out / "events.jsonl").read_text().splitlines()[-1]).get("closing") is None
+
+
+@pytest.mark.parametrize("lost", [["1.json"], ["1.json", "1-start.json"]])
+@pytest.mark.parametrize("step", ["prepare_pairs", "run_pairs", "_seal"])
+def test_a_request_that_is_lost_after_the_interventions_is_no_intervention_that_never_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, lost: list[str]
+) -> None:
+    plan = lab_plan(tmp_path, tasks=3)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, step)
+    for name in lost:
+        (out / "requests" / "lab" / TREATMENT / name).unlink()
+    assert_found(plan, out, "requests" if step == "prepare_pairs" else "")
+
+
+def test_a_pair_that_is_taken_out_of_the_index_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = lab_plan(tmp_path, tasks=3)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "run_pairs")
+    change(out / "requests" / "index.json", lambda rows: rows[1:])
+    assert_found(plan, out, "requests/index.json lists other pairs than there are requests")
+
+
+def test_a_pair_that_is_taken_out_with_the_ledger_of_ends_is_no_refused_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = lab_plan(tmp_path, tasks=3)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "_seal")
+    (out / "cells.jsonl").unlink()
+    shutil.rmtree(next((out / "pairs" / "lab").iterdir()))
+    assert_found(plan, out, "cells.jsonl is missing")
+
+
+def other_source(scope: dict[str, Any]) -> dict[str, Any]:
+    return {**scope, "provider_source_sha256": "0" * 64}
+
+
+EXCHANGED: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "the code that played": ("scopes/execution-lab.json", other_source, "execution-lab.json is another one than pair"),
+    "the pairs that were allowed": (
+        "scopes/execution-lab.json",
+        lambda scope: {**scope, "allowed_cell_ids": ["0" * 64]},
+        "execution-lab.json allows other pairs",
+    ),
+    "the code that captured": (
+        "scopes/capture-lab.json",
+        lambda scope: {**scope, "source_sha256": {}},
+        "capture-lab.json is another one than the captures were made under",
+    ),
+    "the command": ("command.json", lambda _: {"argv": ["a harmless command"]}, "command.json is another command"),
+}
+
+
+@pytest.mark.parametrize("what", EXCHANGED)
+def test_scopes_and_command_are_those_that_the_receipts_were_made_under(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "_seal")
+    name, other, said = EXCHANGED[what]
+    change(out / name, other)
+    assert_found(plan, out, said)
+
+
+@pytest.mark.parametrize("name", ["scopes/execution-lab.json", "scopes/capture-lab.json"])
+def test_a_scope_that_is_lost_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "_seal")
+    (out / name).unlink()
+    assert_found(plan, out, f"{name} is missing")
+
+
+@pytest.mark.parametrize("name", ["capture/other", "pairs/other", "requests/other", f"pairs/lab/{'0' * 64}"])
+def test_a_folder_of_other_work_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "_seal")
+    (out / name).mkdir(mode=0o700)
+    assert_found(plan, out, f"{name} was added")
+
+
+@pytest.mark.parametrize("name", ["results.json", "analysis.json"])
+def test_numbers_that_lie_are_found_before_the_log_is_closed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "finish")
+    (out / name).write_text((out / name).read_text().replace("0.0", "1.0"))
+    (out / "campaign.json").unlink()
+    assert_found(plan, out, f"{name}: does not follow from the receipts")
+
+
+def test_a_log_without_its_end_does_not_unseal_a_folder(tmp_path: Path) -> None:
+    whole = run(lab_plan(tmp_path), tmp_path / "out").folder
+    for name in ("index.html", "results.json", "command.json", "scopes/capture-lab.draft.json"):
+        cut = copy_of(whole, tmp_path / "cut")
+        lines = (cut / "events.jsonl").read_bytes().splitlines(keepends=True)
+        (cut / "events.jsonl").write_bytes(b"".join(lines[:-1]))
+        assert verify(cut).status is VerifyStatus.INTERRUPTED
+        (cut / name).write_text("{}")
+        report = verify(cut)
+        assert report.status is VerifyStatus.TAMPERED, name
+        shutil.rmtree(cut)
