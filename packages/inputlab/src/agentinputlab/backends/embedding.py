@@ -28,10 +28,6 @@ _WORD = re.compile(r"\w+")
 Vector = tuple[float, ...]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class EmbeddingRequest(Record):
     """Texts to embed.
@@ -42,7 +38,7 @@ class EmbeddingRequest(Record):
     """
 
     texts: tuple[str, ...] = field(repr=False)
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         put(self, texts=texts(self.texts, "EmbeddingRequest.texts"))

@@ -15,10 +15,6 @@ from agentinputlab.contracts.state import Message
 __all__ = ["CallableUserResponder", "ReplayUserResponder", "UserRequest", "UserResponder", "UserResponse"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class UserRequest(Record):
     """A question to the user.
@@ -31,7 +27,7 @@ class UserRequest(Record):
 
     question: str = field(repr=False)
     messages: tuple[Message, ...] = field(default=(), repr=False)
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.question, "UserRequest.question")
@@ -57,7 +53,7 @@ class UserResponse(Record):
     """
 
     text: str = field(repr=False)
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.text, "UserResponse.text")

@@ -46,10 +46,6 @@ class ArmRole(StrEnum):
     TREATMENT = "treatment"
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class AtomicReplayArm(Record):
     """One side of what is asked: its role, its id, and the payload to play."""
@@ -234,7 +230,7 @@ class AtomicPairResult(Record):
 
     receipt: AtomicReplayReceipt
     arms: tuple[AtomicArmResult, ...]
-    measurements: Mapping[str, Any] = field(default_factory=_empty)
+    measurements: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         arms = entries(self.arms, "arms", AtomicArmResult)
@@ -265,7 +261,7 @@ class PairedReplayRecord(Record):
     baseline: AtomicArmResult
     treatment: AtomicArmResult
     deltas: Mapping[str, float]
-    measurements: Mapping[str, Any] = field(default_factory=_empty)
+    measurements: Mapping[str, Any] = field(default_factory=dict[str, Any])
     contract: str = ATOMIC_EXTERNAL_PAIR_CONTRACT
 
     def __post_init__(self) -> None:

@@ -13,10 +13,6 @@ from agentinputlab.contracts.errors import ValidationError
 __all__ = ["RuntimeProbe"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RuntimeProbe(Record):
     """What a look at this machine says about one release.
@@ -33,7 +29,7 @@ class RuntimeProbe(Record):
     runner_kind: RunnerKind
     available: bool
     reason: str = ""
-    details: Mapping[str, Any] = field(default_factory=_empty)
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.release_id, "RuntimeProbe.release_id")

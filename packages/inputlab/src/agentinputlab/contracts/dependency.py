@@ -14,10 +14,6 @@ from agentinputlab.contracts.serialization import content_hash
 __all__ = ["DependencyBinding", "TreatmentDefinition"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class DependencyBinding(Record):
     """One dependency of an arm, resolved.
@@ -34,7 +30,7 @@ class DependencyBinding(Record):
     role: DependencyRole
     implementation_id: str
     revision: str
-    config: Mapping[str, Any] = field(default_factory=_empty)
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         for name in ("slot", "implementation_id", "revision"):

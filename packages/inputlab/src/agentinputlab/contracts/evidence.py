@@ -14,10 +14,6 @@ from agentinputlab.contracts.state import ContextBlock
 __all__ = ["Evidence"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence(Record):
     """One piece of evidence.
@@ -36,7 +32,7 @@ class Evidence(Record):
     evidence_id: str = ""
     source: str = ""
     score: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         if not text(self.text, "Evidence.text", blank=True):

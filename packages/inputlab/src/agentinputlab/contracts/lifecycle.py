@@ -30,10 +30,6 @@ __all__ = [
 ]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class InterventionContext:
     """Everything executable that an intervention may use; nothing else may reach a model, a file or a socket.
@@ -59,11 +55,11 @@ class InterventionContext:
     dense_embedder: Any = None
     retriever: Any = None
     vector_searcher: Any = None
-    tools: Mapping[str, Any] = field(default_factory=_empty)
+    tools: Mapping[str, Any] = field(default_factory=dict[str, Any])
     external_runtime: Any = None
     artifact_manager: Any = None
     seed: int = 0
-    run_config: Mapping[str, Any] = field(default_factory=_empty)
+    run_config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     intent_contract: IntentContract | None = None
     budget_ledger: Any = None
     monitor: Any = None
@@ -155,7 +151,7 @@ class CompositeResult(Record):
     trace: ExecutionTrace
     implementation_identity: str
     profile_kind: ProfileKind
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         for name in ("method_id", "release_id", "implementation_identity"):

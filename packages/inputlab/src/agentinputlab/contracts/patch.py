@@ -19,10 +19,6 @@ CLARIFICATION_KEY = "clarification_request"
 """Key of a state's metadata under which a requested clarification waits."""
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class PatchOperation(Record):
     """One change.
@@ -84,7 +80,7 @@ class InputPatch(Hashed):
     trace: ExecutionTrace
     implementation_identity: str
     profile_kind: ProfileKind
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.method_id, "InputPatch.method_id")

@@ -26,10 +26,6 @@ from agentinputlab.contracts.serialization import to_jsonable
 __all__ = ["ContextBlock", "ExecutionBudget", "FrozenAgentState", "Message"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Message(Record):
     """One message of a conversation.
@@ -75,7 +71,7 @@ class ContextBlock(Record):
     block_id: str = ""
     source: str = ""
     score: float | None = None
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         if not text(self.text, "ContextBlock.text", blank=True):
@@ -158,7 +154,7 @@ class FrozenAgentState(Hashed):
     context: tuple[ContextBlock, ...] = ()
     messages: tuple[Message, ...] = ()
     tool_names: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     budget: ExecutionBudget = field(default_factory=ExecutionBudget)
 
     def __post_init__(self) -> None:

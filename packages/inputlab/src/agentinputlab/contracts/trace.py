@@ -13,17 +13,13 @@ from agentinputlab.contracts.serialization import content_hash, to_jsonable
 __all__ = ["ExecutionTrace", "TraceEvent"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class TraceEvent(Record):
     """One thing that happened: phase, name, and JSON values about it."""
 
     phase: TracePhase
     name: str
-    payload: Mapping[str, Any] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.name, "TraceEvent.name")
@@ -55,7 +51,7 @@ class ExecutionTrace(Record):
     method_id: str
     release_id: str
     events: tuple[TraceEvent, ...] = ()
-    counters: Mapping[str, Any] = field(default_factory=_empty)
+    counters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

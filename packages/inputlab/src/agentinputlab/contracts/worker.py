@@ -15,10 +15,6 @@ SCHEMA_VERSION = 1
 """The version of requests and answers."""
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRequest(Record):
     """What a worker is asked to do.
@@ -34,8 +30,8 @@ class WorkerRequest(Record):
     schema_version: int = SCHEMA_VERSION
     release_id: str
     request_id: str
-    payload: Mapping[str, Any] = field(default_factory=_empty)
-    dependency_hashes: Mapping[str, str] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    dependency_hashes: Mapping[str, str] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         _version(self.schema_version, "WorkerRequest.schema_version")
@@ -72,7 +68,7 @@ class WorkerResponse(Record):
     schema_version: int = SCHEMA_VERSION
     request_id: str
     status: Literal["ok", "error"]
-    payload: Mapping[str, Any] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
     error_code: str | None = None
     error_message: str | None = None
 

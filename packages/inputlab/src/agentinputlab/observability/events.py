@@ -57,10 +57,6 @@ _MEANINGS = {
 }
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class MonitorEvent:
     """One event of one run.
@@ -77,7 +73,7 @@ class MonitorEvent:
     sequence: int
     kind: EventKind
     at: str
-    payload: Mapping[str, Any] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def as_dict(self) -> dict[str, Any]:
         """Give the event as JSON values."""

@@ -41,10 +41,6 @@ class TokenCounts:
     output_tokens: int = 0
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
     """A run at one moment.
@@ -72,7 +68,7 @@ class RunSnapshot:
     started_at: str
     duration_ms: float = 0.0
     usage: ResourceUsage = field(default_factory=ResourceUsage)
-    token_counters: Mapping[str, TokenCounts] = field(default_factory=_empty)
+    token_counters: Mapping[str, TokenCounts] = field(default_factory=dict[str, Any])
     failures: tuple[Mapping[str, Any], ...] = ()
     receipts: tuple[ResourceReceipt, ...] = ()
     event_count: int = 0

@@ -45,10 +45,6 @@ class ComputePrice:
         return (cpu_seconds * self.cpu_per_hour + accelerator_seconds * self.accelerator_per_hour) / 3600
 
 
-def _no_prices() -> Mapping[str, ModelPrice]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class PricingCatalog:
     """Prices by model id.
@@ -58,7 +54,7 @@ class PricingCatalog:
         compute: price of machine time; None leaves it out of the account.
     """
 
-    prices: Mapping[str, ModelPrice] = field(default_factory=_no_prices)
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict[str, ModelPrice])
     compute: ComputePrice | None = None
 
     def __post_init__(self) -> None:

@@ -46,10 +46,6 @@ _MEANINGS = {
 }
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """One run of an intervention that gave a patch.
@@ -76,7 +72,7 @@ class RunRecord:
     duration_ms: float
     usage: ResourceUsage
     intent_check: IntentCheck | None = None
-    token_counters: Mapping[str, TokenCounts] = field(default_factory=_empty)
+    token_counters: Mapping[str, TokenCounts] = field(default_factory=dict[str, Any])
 
     def as_dict(self) -> dict[str, Any]:
         """Give the record as JSON values, with the hash of the patch."""
@@ -110,7 +106,7 @@ class CompositeRunRecord:
     monitor_run_id: str
     duration_ms: float
     usage: ResourceUsage
-    token_counters: Mapping[str, TokenCounts] = field(default_factory=_empty)
+    token_counters: Mapping[str, TokenCounts] = field(default_factory=dict[str, Any])
 
     def as_dict(self) -> dict[str, Any]:
         """Give the record as JSON values, with the hash of the result."""

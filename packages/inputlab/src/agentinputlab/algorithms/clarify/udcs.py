@@ -130,10 +130,6 @@ class PromptedUncertaintyRoute(InterventionBase):
         return _routed(run, uncertainty, ask_threshold=self.ask_threshold, look_up_threshold=self.look_up_threshold)
 
 
-def _no_scores() -> Mapping[str, Mapping[str, Any]]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredUncertaintyRoute(InterventionBase):
     """Asks back, has facts looked up, or changes nothing, by uncertainty scores that were given before.
@@ -151,7 +147,7 @@ class ScoredUncertaintyRoute(InterventionBase):
     family: ClassVar[SemanticFamily] = SemanticFamily.CLARIFY
     prompts: ClassVar[tuple[str, ...]] = (LOOK_UP_INSTRUCTION,)
 
-    scores: Mapping[str, Mapping[str, Any]] = field(default_factory=_no_scores)
+    scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     ask_threshold: float = 0.5
     look_up_threshold: float = 0.5
 

@@ -40,10 +40,6 @@ class PlannedPart(NamedTuple):
     difficulty: float
 
 
-def _no_plans() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedSoftBudget(InterventionBase):
     """Adds a plan that was made before, with a token count beside each part.
@@ -62,7 +58,7 @@ class CachedSoftBudget(InterventionBase):
     family: ClassVar[SemanticFamily] = SemanticFamily.DECOMPOSE
     prompts: ClassVar[tuple[str, ...]] = (PLAN_HEADING, _STEP, _REMINDER)
 
-    plans: Mapping[str, Any] = field(default_factory=_no_plans)
+    plans: Mapping[str, Any] = field(default_factory=dict[str, Any])
     total_tokens: int | None = None
     schedule: str = "polynomial"
 

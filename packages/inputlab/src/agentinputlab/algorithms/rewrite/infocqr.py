@@ -32,10 +32,6 @@ _EDIT_PROMPT = (
 )
 
 
-def _no_rewrites() -> Mapping[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformativeRewrite(InterventionBase):
     """Replaces the query by a self-contained rewrite that a model makes of query and conversation.
@@ -96,7 +92,7 @@ class CachedInformativeRewrite(InterventionBase):
     release_id: ClassVar[str] = "rewrite.infocqr.cache_replay"
     family: ClassVar[SemanticFamily] = SemanticFamily.REFORMULATE
 
-    cache: Mapping[str, str] = field(default_factory=_no_rewrites)
+    cache: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         cache = frozen(self.cache, "cache")

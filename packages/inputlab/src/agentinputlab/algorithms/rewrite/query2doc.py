@@ -25,10 +25,6 @@ _PROMPT = (
 )
 
 
-def _no_documents() -> Mapping[str, str]:
-    return {}
-
-
 def expand_query(query: str, passage: str, *, repeats: int = REPEATS) -> str:
     """Give the expanded query: the query ``repeats`` times, then the passage (Wang et al. 2023, equation 1).
 
@@ -55,7 +51,7 @@ class CachedQuery2Doc(InterventionBase):
     release_id: ClassVar[str] = "rewrite.query2doc.official_cached"
     family: ClassVar[SemanticFamily] = SemanticFamily.REFORMULATE
 
-    cache: Mapping[str, str] = field(default_factory=_no_documents)
+    cache: Mapping[str, str] = field(default_factory=dict[str, str])
     repeats: int = REPEATS
 
     def __post_init__(self) -> None:

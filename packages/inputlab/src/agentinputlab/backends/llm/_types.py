@@ -18,10 +18,6 @@ _MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _FORMATS = ("text", "json_object", "json_schema")
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class GenerationRequest(Record):
     """One call of a language model.
@@ -53,7 +49,7 @@ class GenerationRequest(Record):
     top_logprobs: int | None = None
     response_format: Mapping[str, Any] | None = None
     tools: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    metadata: Mapping[str, Any] = field(default_factory=_empty, repr=False)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def __post_init__(self) -> None:
         text(self.prompt, "GenerationRequest.prompt", blank=True)
@@ -163,7 +159,7 @@ class GenerationResponse(Record):
     model: str
     finish_reason: str
     usage: Usage
-    raw: Mapping[str, Any] = field(default_factory=_empty, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     def __post_init__(self) -> None:
         text(self.text, "GenerationResponse.text", blank=True)

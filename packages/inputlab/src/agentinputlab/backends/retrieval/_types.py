@@ -13,10 +13,6 @@ from agentinputlab.contracts.errors import ValidationError
 __all__ = ["Document", "RetrievalResult", "Retriever", "distinct_documents"]
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Document(Record):
     """A text that can be found.
@@ -33,7 +29,7 @@ class Document(Record):
     text: str
     title: str = ""
     corpus_revision: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=_empty)
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         text(self.doc_id, "Document.doc_id")
@@ -62,7 +58,7 @@ class RetrievalResult(Record):
     document: Document
     score: float
     rank: int
-    features: Mapping[str, Any] = field(default_factory=_empty)
+    features: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         if not isinstance(cast("object", self.document), Document):

@@ -27,10 +27,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ERROR_TYPE = re.compile(r"[A-Za-z_]\w{0,79}", re.ASCII)
 
 
-def _empty() -> Mapping[str, str]:
-    return {}
-
-
 class ProcessWorkerError(ExternalDependencyError):
     """A worker did not answer. Its own words are kept off the message, because they may hold anything.
 
@@ -104,7 +100,7 @@ class ProcessWorker(Record):
     entrypoint: Path
     entrypoint_sha256: str
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=_empty)
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     passthrough_environment: tuple[str, ...] = ()
     checkout: GitCheckout | None = None
     timeout_seconds: float = 3600.0

@@ -20,10 +20,6 @@ __all__ = ["MethodWorkerRequest", "MethodWorkerResponse"]
 _FAILURE_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
-def _empty() -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class MethodWorkerRequest(Record):
     """What a worker is asked to do.
@@ -43,8 +39,8 @@ class MethodWorkerRequest(Record):
     release_id: str
     upstream_commit: str
     state_hash: str
-    payload: Mapping[str, Any] = field(default_factory=_empty)
-    dependency_fingerprints: Mapping[str, str] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    dependency_fingerprints: Mapping[str, str] = field(default_factory=dict[str, Any])
     minimum_reservation: ResourceUsage = field(default_factory=ResourceUsage)
     protocol_version: str = METHOD_WORKER_PROTOCOL
 
@@ -114,7 +110,7 @@ class MethodWorkerResponse(Record):
 
     request_id: str
     status: Literal["ok", "error"]
-    payload: Mapping[str, Any] = field(default_factory=_empty)
+    payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
     usage: Mapping[str, Any] | None = None
     failure_code: str | None = None
     message: str = ""
