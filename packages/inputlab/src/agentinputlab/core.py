@@ -2,7 +2,7 @@
 
 # pyright: reportWildcardImportFromLibrary=false
 from agentinputlab import contracts
-from agentinputlab.contracts import *  # noqa: F403
+from agentinputlab.contracts import *  # noqa: F403 - an alias has every name
 
 __all__: list[str] = []
 __all__ += contracts.__all__

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from agentinputlab.contracts._checks import entries, exact_fields, frozen, put
 from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.state import FrozenAgentState
 from agentinputlab.observability.usage import ResourceUsage, normalize_external_usage
 
-__all__ = ["LIVE_HISTORY_PROTOCOL", "LiveHistoryResult", "LiveHistoryTransform", "RemainingBudget"]
-
-LIVE_HISTORY_PROTOCOL: Final = "agentinputlab.live-history.v1"
-"""Version of the hook and of its receipt."""
+__all__ = ["LiveHistoryResult", "LiveHistoryTransform", "RemainingBudget"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import RLock
+from typing import cast
 
 from agentinputlab.contracts._checks import text
 from agentinputlab.contracts.errors import BudgetExceededError, ValidationError
@@ -53,7 +54,7 @@ class BudgetLedger:
     """
 
     def __init__(self, budget: ExecutionBudget, *, parent: BudgetLedger | None = None) -> None:
-        if not isinstance(budget, ExecutionBudget):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(cast("object", budget), ExecutionBudget):
             raise ValidationError(f"budget must be an ExecutionBudget, got {type(budget).__name__}")
         self._budget = budget
         self._parent = parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, cast
 
 from agentinputlab.contracts._checks import exact_fields, finite, text, whole
 
@@ -52,7 +52,7 @@ class ResourceUsage:
             check(getattr(self, field.name), f"ResourceUsage.{field.name}", minimum=0)
 
     def __add__(self, other: ResourceUsage) -> ResourceUsage:
-        if not isinstance(other, ResourceUsage):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(cast("object", other), ResourceUsage):
             return NotImplemented
         names = [field.name for field in fields(self)]
         return ResourceUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})

@@ -109,7 +109,7 @@ class SQLiteFTS5Retriever:
             return ()
         expression = " OR ".join(f'"{word}"' for word in words)
         statement = (
-            f"SELECT {_COLUMNS}, -bm25(searched) AS score FROM searched JOIN documents ON id = searched.rowid "  # noqa: S608
+            f"SELECT {_COLUMNS}, -bm25(searched) AS score FROM searched JOIN documents ON id = searched.rowid "  # noqa: S608 - names are constants
             "WHERE searched MATCH ? ORDER BY score DESC, doc_id LIMIT ?"
         )
         with self._lock:
@@ -124,7 +124,7 @@ class SQLiteFTS5Retriever:
         if self._fingerprint is None:
             digest = sha256()
             with self._lock:
-                rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents ORDER BY doc_id")  # noqa: S608
+                rows = self._connection.execute(f"SELECT {_COLUMNS} FROM documents ORDER BY doc_id")  # noqa: S608 - as above
                 for row in rows:
                     digest.update(canonical_json(list(row)).encode() + b"\n")
             self._fingerprint = content_hash(

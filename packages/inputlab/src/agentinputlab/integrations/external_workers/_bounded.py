@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from agentinputlab.contracts._checks import finite, whole
 from agentinputlab.contracts.errors import ExternalDependencyError, ValidationError
@@ -54,10 +54,11 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     Raises:
         ValidationError: it is a string, empty, or holds something else than strings without NUL.
     """
-    if isinstance(argv, str | bytes) or not isinstance(argv, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+    given = cast("object", argv)
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise ValidationError(f"argv must be a sequence of words, not one command line, got {type(argv).__name__}")
-    for index, word in enumerate(argv):
-        if not isinstance(word, str) or "\0" in word:  # pyright: ignore[reportUnnecessaryIsInstance]
+    for index, word in enumerate(cast("Sequence[object]", argv)):
+        if not isinstance(word, str) or "\0" in word:
             raise ValidationError(f"argv[{index}] must be a string without NUL, got {type(word).__name__}")
     if not argv or not argv[0]:
         raise ValidationError("argv must begin with the name of a program")
@@ -150,8 +151,8 @@ class _Conversation:
 
     def run(self, deadline: float) -> None:
         assert self._process.stdin is not None  # noqa: S101 - all three are pipes
-        assert self._process.stdout is not None  # noqa: S101
-        assert self._process.stderr is not None  # noqa: S101
+        assert self._process.stdout is not None  # noqa: S101 - as above
+        assert self._process.stderr is not None  # noqa: S101 - as above
         pipes: dict[str, IO[bytes]] = {"stdout": self._process.stdout, "stderr": self._process.stderr}
         with selectors.DefaultSelector() as selector, _end_signal(self._process.pid) as end:
             if end is not None:
@@ -179,7 +180,7 @@ class _Conversation:
                     return
 
     def _serve(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
-        pipe: IO[bytes] = key.fileobj  # pyright: ignore[reportAssignmentType]
+        pipe = cast("IO[bytes]", key.fileobj)  # only pipes of the program are served
         if key.data == "stdin":
             if not self._send(pipe.fileno()):
                 selector.unregister(pipe)
