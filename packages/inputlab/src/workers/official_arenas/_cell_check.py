@@ -26,7 +26,8 @@ from workers.official_arenas._pair_ledger import (
     evidence_files,
     is_terminal_file,
 )
-from workers.official_arenas.protocol import content_hash, normalized_trace_hash
+from workers.official_arenas._trace_measurement import intervention_failure, safe_trace_measurement
+from workers.official_arenas.protocol import content_hash, intervention_usage, normalized_trace_hash
 
 __all__ = ["ROLE_NAMES", "CellResult", "check_cell"]
 
@@ -85,13 +86,16 @@ def _check(contents: Mapping[str, bytes], cell_id: str | None, result: CellResul
         raise _DifferenceError(PAIR_START, f"is of another pair than {cell_id}")
     if TERMINAL in contents:
         _check_terminal(contents, start)
+    envelope: Mapping[str, Any] | None = None
     if REQUEST in contents:
-        _check_request(contents, start)
+        envelope = _check_request(contents, start)
     elif any("/" in path for path in kept) or RESPONSE in contents:
         raise _DifferenceError(REQUEST, "is missing")
     outcomes = {role: _outcome(contents, role, result) for role in ROLES if f"{role}/{OUTCOME}" in contents}
-    if RESPONSE in contents:
-        _check_response(contents, start, outcomes)
+    if envelope is not None:
+        _check_arms(envelope, outcomes)
+        if RESPONSE in contents:
+            _check_response(contents, start, outcomes, envelope)
     if TERMINAL not in contents:
         return f"started and never ended; {len(outcomes)} of 2 arms have an outcome"
     return _check_end(contents, outcomes, result)
@@ -132,7 +136,7 @@ def _check_terminal(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> 
             raise _DifferenceError(TERMINAL, f"has another {name} than {PAIR_START}")
 
 
-def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> None:
+def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> dict[str, Any]:
     from workers.official_arenas.retail_driver import cell_identity
 
     envelope = _written(contents, REQUEST)
@@ -147,6 +151,7 @@ def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> N
         raise _DifferenceError(REQUEST, "is no request") from error
     if identity != start.get("cell_identity"):
         raise _DifferenceError(REQUEST, "is of another pair")
+    return envelope
 
 
 def _outcome(contents: Mapping[str, bytes], role: str, result: CellResult) -> dict[str, Any]:
@@ -170,17 +175,59 @@ def _outcome(contents: Mapping[str, bytes], role: str, result: CellResult) -> di
     hashes = (row.get("trace_hash"), outcome.get("normalized_trace_hash"))
     if row.get("role") != role or hashes != (content_hash(trace), normalized_trace_hash(trace)):
         raise _DifferenceError(path, "is of another trace")
+    measured = safe_trace_measurement(trace)
+    said = outcome.get("trace_measurement", {})
+    if said.get("protocol") == measured["protocol"] and said != measured:
+        raise _DifferenceError(path, "says of its trace what the trace does not")
     return outcome
 
 
+def _check_arms(envelope: Mapping[str, Any], outcomes: Mapping[str, Mapping[str, Any]]) -> None:
+    """A scored arm is that of the request, and used at least what its intervention had used."""
+    arms = {arm["role"]: arm for arm in envelope["atomic_request"]["arms"]}
+    for role, outcome in outcomes.items():
+        if outcome.get("status") != SCORED_TERMINAL:
+            continue
+        row, path = outcome["result"], f"{role}/{OUTCOME}"
+        if row["arm_id"] != arms[role]["arm_id"]:
+            raise _DifferenceError(path, "is of another arm than was asked for")
+        used = intervention_usage(arms[role]["payload"])
+        if any(row["usage"][name] < amount for name, amount in used.items()):
+            raise _DifferenceError(path, "used less than its intervention alone")
+        if outcome["intervention_failure"] != intervention_failure(arms[role]["payload"]):
+            raise _DifferenceError(path, "says of its intervention what the request does not")
+
+
+def _check_receipt(receipt: Mapping[str, Any], envelope: Mapping[str, Any]) -> None:
+    """What was played is what was asked: origin, seed, locks, scorer, and one runtime for each arm."""
+    request, parameters = envelope["atomic_request"], envelope["worker_parameters"]
+    locks = ("bridge_id", "bridge_revision", "scorer_id", "scorer_revision")
+    asked = {name: item for name, item in request.items() if name != "arms"}
+    asked |= {name: parameters[name] for name in locks}
+    origin = ("origin_state_hash", "replay_identity", "seed", "locked_dependency_hashes")
+    arms = [
+        {"role": arm["role"], "arm_id": arm["arm_id"], **{name: request[name] for name in origin}, "completed": True}
+        for arm in sorted(request["arms"], key=lambda arm: arm["role"])
+    ]
+    rows = [{name: item for name, item in row.items() if name != "runtime_instance_id"} for row in receipt["arms"]]
+    if {name: item for name, item in receipt.items() if name != "arms"} != asked or rows != arms:
+        raise _DifferenceError(RESPONSE, "has the receipt of another request")
+    if len({row["runtime_instance_id"] for row in receipt["arms"]}) != len(arms):
+        raise _DifferenceError(RESPONSE, "says that both arms ran in one runtime")
+
+
 def _check_response(
-    contents: Mapping[str, bytes], start: Mapping[str, Any], outcomes: Mapping[str, Mapping[str, Any]]
+    contents: Mapping[str, bytes],
+    start: Mapping[str, Any],
+    outcomes: Mapping[str, Mapping[str, Any]],
+    envelope: Mapping[str, Any],
 ) -> None:
     response = _written(contents, RESPONSE)
     if response.get("request_hash") != start.get("request_hash"):
         raise _DifferenceError(RESPONSE, f"has another request_hash than {PAIR_START}")
     if response.get("arms") != [outcomes[role].get("result") for role in ROLES if role in outcomes]:
         raise _DifferenceError(RESPONSE, "does not say what the outcomes of the arms say")
+    _check_receipt(response["receipt"], envelope)
 
 
 def _check_end(contents: Mapping[str, bytes], outcomes: Mapping[str, Mapping[str, Any]], result: CellResult) -> str:

@@ -39,6 +39,7 @@ from workers.official_arenas._first_capture import (
 )
 from workers.official_arenas._pair_ledger import PAIR_START, TERMINAL
 from workers.official_arenas._rejections import REJECTION_NAME
+from workers.official_arenas._score_check import score_problem
 from workers.official_arenas.protocol import content_hash
 
 __all__ = [
@@ -164,6 +165,8 @@ def _verified_cell(path: Path) -> tuple[VerifyReport, Sequence[str]]:
         result = _cell_check.check_cell(contents, cell_id=name if _CELL_NAME.fullmatch(name) else None)
         findings.rows.extend(result.rows)
         status, nonces = result.status, result.nonces
+        if not findings.problem and (unsupported := score_problem(contents)):
+            findings.broken(*unsupported)
     digest = content_hash(_hashes_of_final(contents or {}))
     return findings.report(path, CELL_FORMAT, status, digest), nonces
 

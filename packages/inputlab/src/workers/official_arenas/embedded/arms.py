@@ -35,7 +35,7 @@ from workers.official_arenas.protocol import (
     merge_usage,
 )
 
-__all__ = ["Arm", "customer_of", "judge_of"]
+__all__ = ["Arm", "customer_of", "judge_of", "metrics_of_trace"]
 
 _SCORE = "embedded_scorer"
 _ZERO = "predeclared_terminal_zero_not_fabricated_official_reward"
@@ -149,13 +149,7 @@ class Arm:
         return question
 
     def _scored(self, termination: str, score: Score) -> ProviderArmResult:
-        stopped = self.allowance.hard_stops > 0 or termination in _UNSCORED
-        metrics = {
-            "official_reward": score.reward,
-            "terminal_success": 0.0 if stopped else score.reward,
-            "cost": 0.0,
-            "adapter_hard_stops": float(self.allowance.hard_stops),
-        }
+        metrics = _metrics(score.reward, termination, self.allowance.hard_stops)
         trace = self._trace(termination, _SCORE, self.allowance.hard_stops)
         trace["reward_info"] = score.as_dict()
         self.write("simulation.json", {**trace, **self._evidence(metrics)})
@@ -163,7 +157,7 @@ class Arm:
 
     def zero(self, reason: str) -> ProviderArmResult:
         """Give the result of an arm that ended in a way that was declared a zero beforehand."""
-        metrics = {"official_reward": 0.0, "terminal_success": 0.0, "cost": 0.0, "adapter_hard_stops": 1.0}
+        metrics = _metrics(0.0, reason, 1)
         trace = self._trace(reason, _ZERO, 1)
         self.write("terminal-zero.json", {**trace, **self._evidence(metrics), "reason": reason})
         return ProviderArmResult(metrics, trace, self._usage(), self._instance)
@@ -199,6 +193,41 @@ class Arm:
     def _usage(self) -> dict[str, Any]:
         calls = self.allowance.used["model_calls"]
         return merge_usage({**self.allowance.used, "unpriced_model_calls": 0 if self._is_priced else calls})
+
+
+def _metrics(reward: float, termination: str, hard_stops: int) -> dict[str, float]:
+    stopped = hard_stops > 0 or termination in _UNSCORED
+    return {
+        "official_reward": reward,
+        "terminal_success": 0.0 if stopped else reward,
+        "cost": 0.0,
+        "adapter_hard_stops": float(hard_stops),
+    }
+
+
+def metrics_of_trace(config: Mapping[str, Any], task_id: str, trace: Mapping[str, Any]) -> dict[str, float] | None:
+    """Give the metrics that follow from the trace of an arm, or None when a model or other data had a part in them.
+
+    Raises:
+        OfficialArenaError: the trace does not support the score that it holds.
+    """
+    if config["data_dir"] is not None or config["judge"]["kind"] == "openai":
+        return None
+    termination, hard_stops = trace["termination"], trace["hard_stops"]
+    if trace["score_provenance"] == _ZERO:
+        return _metrics(0.0, termination, hard_stops)
+    arena = load_arena(None)
+    score = score_conversation(
+        arena.data,
+        arena.tasks[task_id],
+        trace["messages"],
+        termination=termination,
+        judge=judge_of(config),
+        gold_hash=arena.gold_hash(task_id),
+    )
+    if trace["reward_info"] != score.as_dict():
+        raise OfficialArenaError("Retail trace does not support the score that it holds")
+    return _metrics(score.reward, termination, hard_stops)
 
 
 def customer_of(config: Mapping[str, Any], task: Task) -> Customer:

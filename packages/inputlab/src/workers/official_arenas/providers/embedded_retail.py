@@ -14,7 +14,7 @@ from workers.official_arenas._captured_origin import checked_replay
 from workers.official_arenas._first_capture import capture_batch
 from workers.official_arenas._source_files import package_files, worker_base_files
 from workers.official_arenas.embedded.arena import DATA_FILES, INTERVENTION_RULES, load_arena, package_arena
-from workers.official_arenas.embedded.arms import Arm, customer_of
+from workers.official_arenas.embedded.arms import Arm, customer_of, metrics_of_trace
 from workers.official_arenas.embedded.config import (
     BENCHMARK_ID,
     SEED,
@@ -242,6 +242,16 @@ class EmbeddedRetailProvider:
             raise OfficialArenaError("Retail capture has tasks that were not captured")
         records: list[dict[str, Any]] = batch["records"]
         return records
+
+    def metrics_of_trace(
+        self, config: Mapping[str, Any], *, task_id: str, trace: Mapping[str, Any]
+    ) -> dict[str, float] | None:
+        """Give the metrics that follow from a trace; None when a model or other data had a part in them.
+
+        Raises:
+            OfficialArenaError: the trace does not support the score that it holds.
+        """
+        return metrics_of_trace(validate_config(config), task_id, trace)
 
     # --- arms -----------------------------------------------------------------------------------------------
 
