@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from agentinputlab.algorithms.recipes.ace import PlaybookLearning
 from agentinputlab.backends.embedding import EmbeddingResponse
 from agentinputlab.backends.llm import CallableBackend, GenerationRequest, GenerationResponse, Usage
 from agentinputlab.contracts import (
@@ -509,6 +510,16 @@ def test_a_wrong_argument_is_named() -> None:
         InterventionRunner().run(NoOpIntervention(), "state", InterventionContext())  # type: ignore[arg-type]
     with pytest.raises(ValidationError, match="context must be"):
         InterventionRunner().run(NoOpIntervention(), STATE, None)  # type: ignore[arg-type]
+    nothing_to_run: Any = PlaybookLearning()
+    with pytest.raises(ValidationError, match=r"recipe\.ace\.offline cannot be run here: it has no propose"):
+        InterventionRunner().run(nothing_to_run, STATE, InterventionContext())
+    for unfit, reason in ((NoOpIntervention, "got the class NoOpIntervention"), (object(), "a object cannot be run")):
+        other: Any = unfit
+        with pytest.raises(ValidationError, match=reason):
+            InterventionRunner().run(other, STATE, InterventionContext())
+    no_composite: Any = NoOpIntervention()
+    with pytest.raises(ValidationError, match=r"baseline\.no_op cannot be run here: it has no run"):
+        CompositeInterventionRunner().run(no_composite, STATE, InterventionContext())
     with pytest.raises(ValidationError, match="budget_ledger must be"):
         InterventionRunner().run(NoOpIntervention(), STATE, InterventionContext(budget_ledger=3))
 

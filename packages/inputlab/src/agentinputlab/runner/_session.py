@@ -102,11 +102,18 @@ class Session:
 
 @contextmanager
 def open_session(
-    intervention: Any, state: FrozenAgentState, context: InterventionContext, *, monitor: RunMonitor | None
+    intervention: Any, state: FrozenAgentState, context: InterventionContext, *, monitor: RunMonitor | None, calls: str
 ) -> Generator[Session]:
     """Open a run: check the intervention, claim a ledger for the state's budget, put every call behind a meter.
 
     A run inside another run has a ledger of its own within that of the outer run, which hears of every charge too.
+
+    Args:
+        intervention: what will be run.
+        state: what it runs on.
+        context: what it may use.
+        monitor: watches the run; by default that of the context, else a new one.
+        calls: the method of the intervention that the run will call.
 
     Raises:
         ValidationError: an argument is of the wrong type, something executable is hidden in the intervention, or the
@@ -116,6 +123,11 @@ def open_session(
         raise ValidationError(f"state must be a FrozenAgentState, got {type(state).__name__}")
     if not isinstance(cast("object", context), InterventionContext):
         raise ValidationError(f"context must be an InterventionContext, got {type(context).__name__}")
+    if isinstance(intervention, type):
+        raise ValidationError(f"intervention must be an object, got the class {intervention.__name__}")
+    if not callable(getattr(intervention, calls, None)):
+        name = getattr(intervention, "release_id", f"a {type(intervention).__name__}")
+        raise ValidationError(f"{name} cannot be run here: it has no {calls}(state, context)")
     refuse_hidden_dependencies(intervention)
     given = context.budget_ledger
     if given is not None and not isinstance(given, BudgetLedger):

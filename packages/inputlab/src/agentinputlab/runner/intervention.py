@@ -46,7 +46,7 @@ class InterventionRunner:
             IntentViolationError: the intent contract is broken, and the context is strict about it.
             Exception: whatever else the intervention raised, unchanged.
         """
-        with open_session(intervention, state, context, monitor=self._monitor) as session:
+        with open_session(intervention, state, context, monitor=self._monitor, calls="propose") as session:
             monitor, run_id = session.meter.monitor, session.meter.run_id
             with monitor.stage(run_id, "propose"):
                 patch = intervention.propose(state, session.context)
@@ -95,7 +95,7 @@ class CompositeInterventionRunner:
             BudgetExceededError: the run wanted or used more than the budget.
             Exception: whatever else the intervention raised, unchanged.
         """
-        with open_session(intervention, state, context, monitor=self._monitor) as session:
+        with open_session(intervention, state, context, monitor=self._monitor, calls="run") as session:
             monitor, run_id = session.meter.monitor, session.meter.run_id
             with monitor.stage(run_id, "run"):
                 result = intervention.run(state, session.context)
