@@ -91,6 +91,8 @@ def acquiring() -> str:
         ("plan.nothing", "treatment plan.nothing: unknown algorithm or release ID"),
         (f"{TREATMENT}:style=short", "parameters of plan.plan_and_solve.ps_prompt do not fit"),
         ("own.text", "own.text needs one of"),
+        ("recipe.ace.offline", "recipe.ace.offline changes no input"),
+        (f"{TREATMENT}+recipe.ace.offline", "recipe.ace.offline changes no input"),
         (f"{TREATMENT}+plan.nothing", "unknown algorithm or release ID: plan.nothing"),
     ],
 )

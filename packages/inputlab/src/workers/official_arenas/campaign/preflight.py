@@ -9,6 +9,7 @@ from typing import Any
 from agentinputlab.analysis.cost import CallBound, CostBound, bound_cost
 from agentinputlab.contracts.enums import SemanticFamily
 from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
+from agentinputlab.contracts.lifecycle import Intervention
 from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
@@ -157,12 +158,15 @@ def build_intervention(treatment: Treatment) -> Any:
     """Give a fresh intervention of a treatment; several members become one composition.
 
     Raises:
-        AgentInputLabError: a release is unknown or not implemented, or a parameter is wrong.
+        AgentInputLabError: a release is unknown, not implemented or no intervention, or a parameter is wrong.
     """
     from agentinputlab.algorithms.composition import ComposedIntervention
     from agentinputlab.algorithms.constructors import make_intervention
 
     members = [make_intervention(member.release, dict(member.parameters)) for member in treatment.members]
+    for member, made in zip(treatment.members, members, strict=True):
+        if not isinstance(made, Intervention):
+            raise ValidationError(f"{member.release} changes no input, as a treatment has to (it has no propose)")
     return members[0] if len(members) == 1 else ComposedIntervention(tuple(members))
 
 
