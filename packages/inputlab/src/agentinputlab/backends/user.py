@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
 
-from agentinputlab.contracts._checks import Record, digest, entries, frozen, put, text
-from agentinputlab.contracts.errors import AlgorithmOutputError, ArtifactError, ValidationError
+from agentinputlab.backends._recorded_order import RecordedOrder
+from agentinputlab.contracts._checks import Record, entries, frozen, put, text
+from agentinputlab.contracts.errors import AlgorithmOutputError, ValidationError
 from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import Message
 
@@ -128,17 +128,8 @@ class ReplayUserResponder:
         strict_request_hashes: Sequence[str] = (),
         responder_id: str = "replay-user",
     ) -> None:
-        self._responses = entries(responses, "ReplayUserResponder.responses", UserResponse)
-        hashes = entries(strict_request_hashes, "ReplayUserResponder.strict_request_hashes", str)
-        self._hashes = tuple(digest(item, "ReplayUserResponder.strict_request_hashes") for item in hashes)
-        if self._hashes and len(self._hashes) != len(self._responses):
-            raise ValidationError(
-                f"ReplayUserResponder.strict_request_hashes must be as many as the responses ({len(self._responses)}), "
-                f"got {len(self._hashes)}"
-            )
+        self._recorded = RecordedOrder(responses, UserResponse, strict_request_hashes, owner="ReplayUserResponder")
         self.responder_id = text(responder_id, "ReplayUserResponder.responder_id")
-        self._next = 0
-        self._lock = threading.Lock()
 
     def respond(self, request: UserRequest) -> UserResponse:
         """Give the next answer; a refused question takes none.
@@ -146,15 +137,11 @@ class ReplayUserResponder:
         Raises:
             ArtifactError: no answer is left, or the next one belongs to another question.
         """
-        with self._lock:
-            position = self._next
-            if position == len(self._responses):
-                raise ArtifactError(f"all {position} recorded answers are used up")
-            if self._hashes and request.request_hash != self._hashes[position]:
-                raise ArtifactError(f"recorded answer {position + 1} belongs to another question")
-            self._next += 1
-        return self._responses[position]
+        return self._recorded.take(request.request_hash)
 
     def fingerprint(self) -> str:
         """Give the content hash of all answers and of the questions they belong to."""
-        return content_hash({"user": "replay", "responses": self._responses, "request_hashes": self._hashes})
+        recorded = self._recorded
+        return content_hash(
+            {"user": "replay", "responses": recorded.answers, "request_hashes": recorded.request_hashes}
+        )

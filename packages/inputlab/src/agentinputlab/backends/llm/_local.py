@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
+from agentinputlab.backends._recorded_order import RecordedOrder
 from agentinputlab.backends.llm._protocol import CAPABILITIES, Capability, capability_set, require_capabilities
 from agentinputlab.backends.llm._types import GenerationRequest, GenerationResponse, Usage
 from agentinputlab.backends.tokens import TOKEN_COUNTER, count_prompt_tokens, count_tokens
-from agentinputlab.contracts._checks import digest, entries, text
-from agentinputlab.contracts.errors import AlgorithmOutputError, ArtifactError, ValidationError
+from agentinputlab.contracts._checks import text
+from agentinputlab.contracts.errors import AlgorithmOutputError, ValidationError
 from agentinputlab.contracts.serialization import content_hash
 
 __all__ = ["CallableBackend", "ReplayBackend"]
@@ -107,23 +107,14 @@ class ReplayBackend:
         strict_request_hashes: Sequence[str] = (),
         model_id: str | None = None,
     ) -> None:
-        self._responses = entries(responses, "ReplayBackend.responses", GenerationResponse)
-        hashes = entries(strict_request_hashes, "ReplayBackend.strict_request_hashes", str)
-        self._hashes = tuple(digest(item, f"ReplayBackend.strict_request_hashes[{i}]") for i, item in enumerate(hashes))
-        if self._hashes and len(self._hashes) != len(self._responses):
-            raise ValidationError(
-                f"ReplayBackend.strict_request_hashes must be as many as the responses ({len(self._responses)}), "
-                f"got {len(self._hashes)}"
-            )
-        first = self._responses[0].model if self._responses else "replay"
+        self._recorded = RecordedOrder(responses, GenerationResponse, strict_request_hashes, owner="ReplayBackend")
+        first = self._recorded.answers[0].model if self._recorded.answers else "replay"
         self.model_id = first if model_id is None else text(model_id, "ReplayBackend.model_id")
-        self._next = 0
-        self._lock = threading.Lock()
 
     @property
     def remaining(self) -> int:
         """How many answers are left."""
-        return len(self._responses) - self._next
+        return self._recorded.remaining
 
     def generate(self, request: GenerationRequest) -> GenerationResponse:
         """Give the next answer; a refused request takes none.
@@ -131,18 +122,11 @@ class ReplayBackend:
         Raises:
             ArtifactError: no answer is left, or the next one belongs to another request.
         """
-        with self._lock:
-            position = self._next
-            if position == len(self._responses):
-                raise ArtifactError(f"all {position} recorded answers are used up")
-            if self._hashes and request.request_hash != self._hashes[position]:
-                raise ArtifactError(
-                    f"recorded answer {position + 1} belongs to request {self._hashes[position]}, "
-                    f"this is {request.request_hash}"
-                )
-            self._next += 1
-        return self._responses[position]
+        return self._recorded.take(request.request_hash)
 
     def fingerprint(self) -> str:
         """Give the content hash of all recorded answers and of the requests they belong to."""
-        return content_hash({"backend": "replay", "responses": self._responses, "request_hashes": self._hashes})
+        recorded = self._recorded
+        return content_hash(
+            {"backend": "replay", "responses": recorded.answers, "request_hashes": recorded.request_hashes}
+        )
