@@ -78,9 +78,8 @@ class InterventionContext:
         put(self, run_config=frozen(self.run_config, "InterventionContext.run_config"))
 
 
-@runtime_checkable
-class Intervention(Protocol):
-    """Something that looks at a visible state and proposes a patch."""
+class _Release(Protocol):
+    """What every release is called by."""
 
     @property
     def method_id(self) -> str:
@@ -91,6 +90,11 @@ class Intervention(Protocol):
     def release_id(self) -> str:
         """The registry's id of the release."""
         ...
+
+
+@runtime_checkable
+class Intervention(_Release, Protocol):
+    """Something that looks at a visible state and proposes a patch."""
 
     @property
     def family(self) -> SemanticFamily:
@@ -183,18 +187,8 @@ class CompositeResult(Record):
 
 
 @runtime_checkable
-class CompositeIntervention(Protocol):
+class CompositeIntervention(_Release, Protocol):
     """Something that carries a task to an answer by itself."""
-
-    @property
-    def method_id(self) -> str:
-        """The registry's id of the method."""
-        ...
-
-    @property
-    def release_id(self) -> str:
-        """The registry's id of the release."""
-        ...
 
     @property
     def family(self) -> SemanticFamily:
@@ -207,18 +201,8 @@ class CompositeIntervention(Protocol):
 
 
 @runtime_checkable
-class OfflineRecipe(Protocol):
+class OfflineRecipe(_Release, Protocol):
     """Something that learns an artifact from examples before any state is seen."""
-
-    @property
-    def method_id(self) -> str:
-        """The registry's id of the method."""
-        ...
-
-    @property
-    def release_id(self) -> str:
-        """The registry's id of the release."""
-        ...
 
     def fit(
         self,
