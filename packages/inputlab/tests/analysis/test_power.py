@@ -67,6 +67,12 @@ def test_what_cannot_be_planned_is_refused(arguments, named):
         required_pairs(**arguments)
 
 
+@pytest.mark.parametrize("pairs", [0, -1, 20_001, 2.5, True])
+def test_power_is_that_of_a_whole_number_of_pairs(pairs):
+    with pytest.raises(ValidationError, match="pairs must"):
+        exact_power(pairs, helps=0.3, hurts=0.1)
+
+
 def test_more_treatments_need_more_tasks():
     runner = CliRunner()
     needed = [

@@ -1,6 +1,7 @@
 """The registry: cards, roster, looking up, resolving, documents."""
 
 import copy
+import functools
 import inspect
 import json
 import threading
@@ -212,6 +213,7 @@ def test_many_threads_resolve_the_same_code():
         (lambda d: d["algorithms"][0]["releases"][0].update(status="planned", entrypoint=None), "must say why"),
         (lambda d: d["algorithms"][0]["releases"][0].update(profile_modes=[]), "at least one mode"),
         (lambda d: d["algorithms"][0]["releases"][0].update(extra=1), "unknown field 'extra'"),
+        (lambda d: d.update(algorithms=functools.reduce(lambda inner, _: [inner], range(200), [])), "levels deep"),
     ],
 )
 def test_a_wrong_document_is_refused_with_card_and_field(document, change, named):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentinputlab.contracts._checks import whole
 from agentinputlab.contracts.errors import ValidationError
 
 __all__ = ["MAX_PAIRS", "exact_power", "required_pairs"]
@@ -30,7 +31,7 @@ def exact_power(pairs: int, *, helps: float, hurts: float, alpha: float = 0.05) 
         0.741
     """
     _check(helps, hurts, alpha)
-    if not 1 <= pairs <= MAX_PAIRS:
+    if whole(pairs, "pairs", minimum=1) > MAX_PAIRS:
         raise ValidationError(f"pairs must lie between 1 and {MAX_PAIRS}, got {pairs}")
     if helps + hurts == 0.0:
         return 0.0

@@ -67,7 +67,7 @@ class AlgorithmRegistry:
             self.expected = ExpectedRoster.from_dict(root["expected"])
             rows: tuple[object, ...] = entries(root["algorithms"], "algorithms", object)
             self._methods = tuple(MethodCard.from_dict(row) for row in rows)
-        except (ValidationError, TypeError) as error:
+        except (TypeError, ValueError) as error:  # a `ValidationError` is a `ValueError`
             raise RegistryError(f"registry document: {error}") from error
         self._by_method = {method.method_id: method for method in self._methods}
         self._by_release = {release.id: release for release in self._releases()}
