@@ -41,7 +41,7 @@ class Answer:
 
     @classmethod
     def error(cls, status: int, code: str, message: str, **headers: str) -> Answer:
-        """Give an error; the message never quotes the request."""
+        """Give an error; only that of an invalid request may quote the field that is wrong, to its sender."""
         return cls(status, {"error": {"code": code, "message": message}}, headers)
 
 
