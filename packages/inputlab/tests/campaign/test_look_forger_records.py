@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from campaign_lab import TREATMENT, calls, copy_of, lab_plan, run
+from campaign_lab import TREATMENT, calls, copy_of, lab_plan, run, statuses
 
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import IntegrityError
 from ripieno.verify import VerifyStatus, verify
 from workers.official_arenas.campaign.folder import CampaignFolder
 from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.protocol import content_hash
 
 RUN = "workers.official_arenas.campaign.run"
 
@@ -155,3 +156,50 @@ def test_a_log_without_its_end_does_not_unseal_a_folder(tmp_path: Path) -> None:
         report = verify(cut)
         assert report.status is VerifyStatus.TAMPERED, name
         shutil.rmtree(cut)
+
+
+def handicap(envelope: dict[str, Any]) -> dict[str, Any]:
+    """The unchanged side has used up half of its budget before it begins."""
+    baseline = next(arm for arm in envelope["atomic_request"]["arms"] if arm["role"] == "baseline")
+    baseline["payload"]["intervention_execution"]["usage"]["model_calls"] = 4
+    fields = {name: item for name, item in envelope.items() if name != "request_hash"}
+    return {**fields, "request_hash": content_hash(fields)}
+
+
+def help_the_treatment(envelope: dict[str, Any]) -> dict[str, Any]:
+    """The treatment gets back what its intervention used."""
+    treatment = next(arm for arm in envelope["atomic_request"]["arms"] if arm["role"] == "treatment")
+    treatment["payload"]["intervention_execution"]["usage"]["cpu_seconds"] = 0.0
+    fields = {name: item for name, item in envelope.items() if name != "request_hash"}
+    return {**fields, "request_hash": content_hash(fields)}
+
+
+@pytest.mark.parametrize("forge", [handicap, help_the_treatment])
+@pytest.mark.parametrize("step", ["prepare_pairs", "run_pairs"])
+def test_a_request_is_played_as_the_intervention_gave_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, forge: Callable[[Any], Any]
+) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, step)
+    change(out / "requests" / "lab" / TREATMENT / "1.json", forge)
+    assert_found(plan, out, "")
+    assert any("hold another request than the log says was made" in row.detail for row in verify(out).checks)
+
+
+@pytest.mark.parametrize("artifact", ["checkpoints.json", "replays.json"])
+@pytest.mark.parametrize("step", ["run_interventions", "run_pairs"])
+def test_a_snapshot_that_is_changed_for_a_while_stops_the_campaign_and_burns_no_slot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, artifact: str
+) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, step)
+    file = next((out / "capture" / "lab").glob("inventory-*")) / artifact
+    kept = file.read_bytes()
+    file.write_bytes(kept.replace(b"visible_state_hash", b"visible_state_hush"))
+    asked = calls(tmp_path)
+    with pytest.raises(IntegrityError, match=f"inventory of slot lab was changed: {artifact}"):
+        run(plan, out)
+    assert calls(tmp_path) == asked
+    file.write_bytes(kept)
+    assert set(statuses(run(plan, out)).values()) == {"paired_scored"}
+    assert verify(out).status is VerifyStatus.COMPLETE

@@ -46,6 +46,14 @@ def start_elsewhere(envelope):
         arm_of(envelope, role)["visible_state_hash"] = "0" * 64
 
 
+def begin_from_another_origin(envelope):
+    envelope["atomic_request"]["replay_identity"] = "0" * 64
+
+
+def handicap_the_baseline(envelope):
+    arm_of(envelope, "baseline")["intervention_execution"]["usage"]["model_calls"] = 4
+
+
 def patch_something_else(envelope):
     arm_of(envelope, "treatment")["intervention_execution"]["patch"]["operations"][0]["value"] = "Hurry."
 
@@ -57,6 +65,8 @@ def patch_something_else(envelope):
         (help_the_treatment_more, "treatment: what was played is not what its patch makes"),
         (name_another_treatment, "another pair"),
         (start_elsewhere, "another shape than it should"),
+        (begin_from_another_origin, "another pair"),
+        (handicap_the_baseline, "baseline: it says that leaving the input alone asked a model"),
         (patch_something_else, "its patch has another hash"),
     ],
 )

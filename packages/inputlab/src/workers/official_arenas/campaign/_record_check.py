@@ -16,7 +16,7 @@ from workers.official_arenas.campaign.folder import COMMAND, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.protocol import content_hash
 
-__all__ = ["RecordProblem", "record_problems"]
+__all__ = ["RecordProblem", "record_problems", "requests_hash"]
 
 CELLS = "cells.jsonl"
 INDEX = "index.json"
@@ -96,11 +96,26 @@ def _requests(
                 names -= {request, start}
             for name in sorted(names):
                 yield RecordProblem(f"{place}/{name}", "was added")
-    requested = events["interventions"]["requested"] if "interventions" in events else len(made)
-    if requested != len(made):
-        yield RecordProblem("requests", f"hold {len(made)} requests, and the log says that {requested} were made")
+    said = events.get("interventions")
+    if said is not None and said["requested"] != len(made):
+        yield RecordProblem(
+            "requests", f"hold {len(made)} requests, and the log says that {said['requested']} were made"
+        )
+    elif said is not None and said["requests_sha256"] != requests_hash(root, made):
+        yield RecordProblem("requests", "hold another request than the log says was made")
     if index is not None and [(row["slot"], row["treatment"], row["task"]) for row in index] != made:
         yield RecordProblem(f"requests/{INDEX}", "lists other pairs than there are requests")
+
+
+def requests_hash(root: Path, made: Sequence[tuple[str, str, str]]) -> str:
+    """Give the hash of ``{place: SHA-256}`` of all requests.
+
+    Args:
+        root: of the campaign.
+        made: slot, treatment and task of every request.
+    """
+    names = ["/".join(place) for place in made]
+    return content_hash({name: sha256_file(root / "requests" / f"{name}.json") for name in names})
 
 
 def _captured_tasks(root: Path, slot: str, events: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -11,8 +11,21 @@ from agentinputlab.contracts.errors import AgentInputLabError
 from workers.official_arenas import retail_driver
 from workers.official_arenas.campaign.folder import read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, Treatment
+from workers.official_arenas.protocol import intervention_usage
 
 __all__ = ["request_problem"]
+
+_IDENTITY = ("benchmark_id", "checkpoint_id", "source_revision", "origin_state_hash", "replay_identity")
+_SPENT = (
+    "model_calls",
+    "retrieval_calls",
+    "embedding_calls",
+    "tool_calls",
+    "input_tokens",
+    "output_tokens",
+    "unpriced_model_calls",
+)
+"""What an arm's budget is reduced by; doing nothing takes time and nothing else."""
 
 
 def request_problem(
@@ -35,7 +48,10 @@ def request_problem(
     kept = root / "pairs" / row["slot"] / row["cell_id"] / "request.json"
     if kept.exists() and read_json(kept) != envelope:
         return "it was played from another request"
-    for arm in envelope["atomic_request"]["arms"]:
+    request = envelope["atomic_request"]
+    if any(request[name] != checkpoint[name] for name in _IDENTITY):
+        return "it is of another origin than was captured"
+    for arm in request["arms"]:
         problem = _arm_problem(arm, treatment, row["slot"], checkpoint)
         if problem:
             return f"{arm['role']}: {problem}"
@@ -45,6 +61,10 @@ def request_problem(
 def _arm_problem(arm: Mapping[str, Any], treatment: Treatment, slot: str, checkpoint: Mapping[str, Any]) -> str:
     payload, execution = arm["payload"], arm["payload"]["intervention_execution"]
     is_baseline = arm["role"] == "baseline"
+    if payload["arm_id"] != ("baseline.unchanged" if is_baseline else f"treatment.{treatment.name}"):
+        return "it is of another arm than the plan says"
+    if is_baseline and any(intervention_usage(payload)[name] for name in _SPENT):
+        return "it says that leaving the input alone asked a model or a tool"
     members = {"members": [member.model_dump(mode="json") for member in treatment.members]}
     if payload["arm_parameters"] != ({} if is_baseline else members):
         return "it was changed by something else than the plan says"

@@ -129,11 +129,20 @@ def _measure(
         note(f"Recording the first message of {len(found.tasks)} tasks (slot {slot.name})")
         with _bar(len(found.tasks), shown=progress) as advance:
             capture_slot(folder, slot, lambda _task, _status: advance())
+    _require_whole(folder)
     note(f"Running the interventions of {len(folder.plan.treatments)} treatments")
     run_interventions(folder, executor, workers, progress=progress)
+    _require_whole(folder)
     index = prepare_pairs(folder)
     note(f"Playing {len(index)} pairs")
     run_pairs(folder, index, executor, workers, progress=progress)
+
+
+def _require_whole(folder: CampaignFolder) -> None:
+    """Refuse to go on over a gap: what is missing or exchanged would end as something that it is not."""
+    problem = next(record_problems(folder.root, folder.plan, folder.events), None)
+    if problem is not None:
+        raise IntegrityError(f"{problem}; the campaign does not go on")
 
 
 @contextmanager
@@ -157,9 +166,7 @@ def _seal(folder: CampaignFolder) -> None:
     Raises:
         IntegrityError: a record is missing, or belongs to other work: nothing is sealed over a gap.
     """
-    problem = next(record_problems(folder.root, folder.plan, folder.events), None)
-    if problem is not None:
-        raise IntegrityError(f"{problem}; the campaign is not sealed")
+    _require_whole(folder)
     rows = collect_rows(folder.root, folder.plan)
     records = [row.as_dict() for row in rows]
     analysis = analyse(folder.plan, rows)

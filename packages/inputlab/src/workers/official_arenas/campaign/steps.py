@@ -13,10 +13,12 @@ from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas._evidence import EvidenceStorageError
+from workers.official_arenas.campaign._record_check import requests_hash
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
 from workers.official_arenas.protocol import OfficialArenaError
+from workers.official_arenas.verification import verify_snapshot
 
 __all__ = ["capture_slot", "prepare_pairs", "run_interventions", "run_pairs"]
 
@@ -97,7 +99,12 @@ def run_interventions(
         # Only the kind of the error: its text may quote what an intervention was given.
         kind = died[0].error.partition(":")[0]
         raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {kind}")
-    folder.record("interventions", {"requested": sum(bool(outcome.value) for outcome in outcomes)})
+    made = [
+        (cell["slot"], cell["treatment"], cell["task"])
+        for cell, outcome in zip(cells, outcomes, strict=True)
+        if outcome.value
+    ]
+    folder.record("interventions", {"requested": len(made), "requests_sha256": requests_hash(folder.root, made)})
 
 
 def intervene(cell: Mapping[str, str]) -> bool:
@@ -152,20 +159,11 @@ def intervene(cell: Mapping[str, str]) -> bool:
 
 
 def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
-    """Name the pairs that can be played and bind one execution scope per slot to exactly them.
-
-    Raises:
-        IntegrityError: a request is missing that an intervention gave.
-    """
-    index = _index(folder)
-    requested = folder.events["interventions"]["requested"]
-    if len(index) != requested:
-        raise IntegrityError(f"requests hold {len(index)} requests, and the log says that {requested} were made")
+    """Name the pairs that can be played and bind one execution scope per slot to exactly them."""
     index_path = folder.place("requests", "index.json")
     if not index_path.exists():
-        write_json(index_path, index)
-    if read_json(index_path) != index:
-        raise IntegrityError("requests/index.json lists other pairs than there are requests")
+        write_json(index_path, _index(folder))
+    index: list[dict[str, str]] = read_json(index_path)
     for slot in folder.plan.slots:
         cell_ids = [row["cell_id"] for row in index if row["slot"] == slot.name]
         if not cell_ids or "pairs" in folder.events:
@@ -267,12 +265,19 @@ def _bound_to(folder: CampaignFolder, slot_name: str) -> dict[str, str]:
 
     A process that outlives the folder (a notebook, a worker of a cluster) tells by it that another campaign took the
     folder's place.
+
+    Raises:
+        IntegrityError: the snapshot was changed; nobody is asked from a state that was not captured.
     """
+    snapshot = snapshot_of(folder.root, slot_name)
+    report = verify_snapshot(snapshot)
+    if not report.ok:
+        raise IntegrityError(f"the inventory of slot {slot_name} was changed: {report.first_problem}")
     return {
         "root": str(folder.root),
         "slot": slot_name,
         "plan": folder.plan.plan_hash,
-        "snapshot": snapshot_of(folder.root, slot_name).name,
+        "snapshot": snapshot.name,
     }
 
 
