@@ -37,6 +37,7 @@ class SnapshotResult:
         digest: hash of the dispositions, which names the folder and covers the artifacts.
         document: the dispositions, when they hold in themselves.
         protected: checkpoint id -> protected content that a pair would replay.
+        visible: checkpoint id -> state that an intervention would see.
     """
 
     status: VerifyStatus = VerifyStatus.INTERRUPTED
@@ -44,6 +45,7 @@ class SnapshotResult:
     digest: str = ""
     document: Mapping[str, Any] | None = None
     protected: dict[str, Any] = field(default_factory=dict[str, Any])
+    visible: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def check_snapshot(contents: Mapping[str, bytes], *, name: str) -> SnapshotResult:
@@ -61,6 +63,8 @@ def check_snapshot(contents: Mapping[str, bytes], *, name: str) -> SnapshotResul
         artifacts = _artifacts(files, document)
         if artifacts:
             result.protected = _check_artifacts(files, artifacts, document)
+            rows = artifacts["checkpoints.json"]["checkpoints"]
+            result.visible = {row["checkpoint_id"]: row["visible_state"] for row in rows}
         _check_counts(document)
     except OfficialArenaError as error:
         file, _, detail = str(error).partition(": ")

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from agentinputlab.contracts.errors import ValidationError
+from agentinputlab.contracts.state import FrozenAgentState
 from ripieno._verdict import Check, VerifyOptions, VerifyReport, VerifyStatus
 from ripieno.errors import InputError
 from ripieno.files import list_tree
@@ -338,6 +340,8 @@ class _CaptureState:
             receipt = self.receipts.get(task_id)
             if receipt is not None and receipt.get("record", {}).get("protected") != protected:
                 findings.broken(name, f"replays another record of task {task_id} than its receipt")
+            elif receipt is not None and _shown(receipt["record"]) != result.visible[task_id]:
+                findings.broken(name, f"shows another state of task {task_id} than its receipt")
         return is_current
 
     def status(self, *, is_current: bool) -> VerifyStatus:
@@ -345,6 +349,14 @@ class _CaptureState:
             return VerifyStatus.INTERRUPTED
         has_failed = any(receipt["terminal"] == CAPTURE_FAILED for receipt in self.receipts.values())
         return VerifyStatus.FAILED if has_failed else VerifyStatus.COMPLETE
+
+
+def _shown(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Give the state of a captured record as an inventory shows it, or None when it is no state."""
+    try:
+        return FrozenAgentState.from_dict(record["visible_state"]).canonical_dict()
+    except (ValidationError, LookupError, TypeError, ValueError):
+        return None
 
 
 def _binding_of_start(data: bytes) -> str:
