@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseState:
-    """Whether a release runs here: ``ready``, ``needs_model`` or ``blocked`` with the reason."""
+    """Whether a release runs here: ``ready``, ``needs_model``, ``needs_retrieval`` or ``blocked`` with the reason."""
 
     release_id: str
     state: str
@@ -211,4 +211,5 @@ def _state(registry: AlgorithmRegistry, release: ReleaseCard) -> ReleaseState:
         return ReleaseState(release.id, "blocked", str(error))
     if release.needs is Needs.NOTHING:
         return ReleaseState(release.id, "ready", "")
-    return ReleaseState(release.id, "needs_model", f"needs: {release.needs}")
+    state = "needs_retrieval" if release.needs is Needs.RETRIEVAL else "needs_model"
+    return ReleaseState(release.id, state, f"needs: {release.needs}")

@@ -22,10 +22,11 @@ def checks() -> Iterator[CheckResult]:
     report = diagnose(AlgorithmRegistry.default(), offline=True)
     ready = sum(release.state == "ready" for release in report.releases)
     beside = sum(release.state == "needs_model" for release in report.releases)
+    searching = sum(release.state == "needs_retrieval" for release in report.releases)
     yield CheckResult(
         "input lab",
         ok=report.registry.ok,
-        detail=f"{ready} releases run as they are, {beside} beside a model",
+        detail=f"{ready} releases run as they are, {beside} beside a model, {searching} beside documents to search",
         remedy="agentinputlab doctor says which part of the registry is wrong.",
     )
     for check in report.checks:

@@ -34,7 +34,7 @@ from workers.official_arenas.campaign.plan import parse_plan
 from workers.official_arenas.campaign.steps import play
 
 OWN_TEXT = {"release": "own.text", "parameters": {"add_context": "x"}}
-NEEDS_A_MODEL = "plan.self_ask.full_loop"
+NEEDS_A_MODEL = "plan.plan_and_solve.plan_call"
 
 
 def every_trouble(folder: Path, **more: Any) -> Any:

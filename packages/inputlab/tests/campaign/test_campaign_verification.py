@@ -29,7 +29,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = lab_plan(
         folder,
         tasks=3,
-        treatments=["own.text:append_instruction=be brief", "plan.self_ask.full_loop"],
+        treatments=["own.text:append_instruction=be brief", "plan.plan_and_solve.plan_call"],
         fail_capture=["0"],
         fail_treatment=["1"],
         solve_treatment=["2"],

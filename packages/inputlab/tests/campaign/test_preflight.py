@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from campaign_lab import TREATMENT, calls, command_line, invoke, lab_plan, write_plan
 
-from agentinputlab.registry import AlgorithmRegistry
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 from workers.official_arenas.campaign.preflight import preflight
 from workers.official_arenas.campaign.run import run_campaign
@@ -76,15 +75,6 @@ def test_a_bound_grows_with_the_budget() -> None:
     assert halved == pytest.approx(whole / 2)
 
 
-def acquiring() -> str:
-    registry = AlgorithmRegistry.default()
-    return next(
-        release.id
-        for release in registry.list_releases()
-        if release.runnable and str(registry.get_method(release.method_id).semantic_family) == "acquire"
-    )
-
-
 @pytest.mark.parametrize(
     ("treatment", "reason"),
     [
@@ -102,8 +92,11 @@ def test_a_treatment_that_cannot_run_blocks(tmp_path: Path, treatment: str, reas
     assert any(reason in blocker for blocker in found.blockers)
 
 
-def test_a_treatment_that_would_have_to_retrieve_blocks(tmp_path: Path) -> None:
-    found = preflight(lab_plan(tmp_path, treatments=[acquiring()]))
+@pytest.mark.parametrize(
+    "treatment", ["acquire.ircot.controlled", "plan.self_ask.full_loop", f"{TREATMENT}+rewrite.rrr.common_support"]
+)
+def test_a_treatment_that_would_have_to_retrieve_blocks(tmp_path: Path, treatment: str) -> None:
+    found = preflight(lab_plan(tmp_path, treatments=[treatment]))
     assert "a campaign has no retriever to give it" in " ".join(found.blockers)
 
 

@@ -247,7 +247,12 @@ def test_an_offline_doctor_knows_the_whole_roster() -> None:
     assert counts == {"method": 27, "core": 20, "optional": 7, "must_ship": 12}
     assert (record["ok"], record["offline"], record["errors"]) == (True, True, [])
     assert record["snapshot_synchronized"] in (True, None)
-    assert {row["state"] for row in record["releases"]} == {"ready", "needs_model", "blocked"}
+    assert {row["state"] for row in record["releases"]} == {
+        "ready",
+        "needs_model",
+        "needs_retrieval",
+        "blocked",
+    }
     assert len(record["releases"]) == record["release_count"]
     assert all(row["reason"] for row in record["releases"] if row["state"] == "blocked")
     arenas = {check["name"]: check for check in record["checks"] if check["name"].startswith("arena ")}

@@ -125,7 +125,7 @@ def secret_plan(folder: Path, server: ChatServer) -> dict[str, Any]:
                 "members": [{"release": "own.text", "parameters": {"append_instruction": SECRETS["prompt"]}}],
             },
             "plan.plan_and_solve.plan_call",
-            "plan.self_ask.full_loop",
+            "clarify.udcs.repo_native_prompt_route",
         ],
         **behaviour,
     ).record()

@@ -49,6 +49,7 @@ def doctor(ctx: click.Context, source: Path | None, offline: bool, endpoints: tu
     for word, meaning in (
         ("ready", "run here as they are"),
         ("needs_model", "run here beside a model (a local server, or agentinputlab serve-model)"),
+        ("needs_retrieval", "run here beside documents to search, most of them beside a model too"),
         ("blocked", "do not run here"),
     ):
         names = [row.release_id for row in report.releases if row.state == word]

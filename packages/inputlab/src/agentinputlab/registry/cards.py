@@ -54,10 +54,15 @@ class Availability(StrEnum):
 
 
 class Needs(StrEnum):
-    """What a release needs beside Python: nothing, what a context brings (model, retriever, ...), or more."""
+    """What a release needs beside Python.
+
+    Nothing; a language model; something to search (a retriever, or an embedder and a vector search), mostly beside a
+    model; or what lies outside this process.
+    """
 
     NOTHING = "nothing"
     BACKEND = "backend"
+    RETRIEVAL = "retrieval"
     EXTERNAL = "external"
 
 

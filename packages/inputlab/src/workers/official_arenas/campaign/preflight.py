@@ -175,10 +175,20 @@ def _problems_of(treatment: Treatment) -> list[str]:
         intervention = build_intervention(treatment)
     except AgentInputLabError as error:
         return [f"treatment {treatment.name}: {error}"]
-    families = {SemanticFamily(member.family) for member in getattr(intervention, "members", (intervention,))}
-    if SemanticFamily.ACQUIRE in families:
-        return [f"treatment {treatment.name}: it acquires documents, and a campaign has no retriever to give it"]
+    if any(_retrieves(member) for member in getattr(intervention, "members", (intervention,))):
+        return [f"treatment {treatment.name}: it searches documents, and a campaign has no retriever to give it"]
     return []
+
+
+def _retrieves(intervention: Any) -> bool:
+    """Tell what the card of a registered release says it needs; of another one, whether its family is to acquire."""
+    from agentinputlab.registry import AlgorithmRegistry
+    from agentinputlab.registry.cards import Needs
+
+    registry = AlgorithmRegistry.default()
+    if registry.has_release(intervention.release_id):
+        return registry.get_release(intervention.release_id).needs is Needs.RETRIEVAL
+    return SemanticFamily(intervention.family) is SemanticFamily.ACQUIRE
 
 
 def _problems_of_model(plan: CampaignPlan, slot: ModelSlot) -> list[str]:

@@ -155,6 +155,7 @@ def methods(as_json: bool) -> None:
     """
     from agentinputlab.contracts.enums import ExecutionKind
     from agentinputlab.registry import AlgorithmRegistry
+    from agentinputlab.registry.cards import Needs
 
     registry = AlgorithmRegistry.default()
     families = {method.method_id: str(method.semantic_family) for method in registry.list_methods()}
@@ -162,7 +163,7 @@ def methods(as_json: bool) -> None:
         {"release": release.id, "family": families[release.method_id]}
         for release in registry.list_releases()
         if release.runnable
-        and families[release.method_id] != "acquire"
+        and release.needs is not Needs.RETRIEVAL  # a campaign has nothing to search
         and release.execution_kind is not ExecutionKind.TRAINING_RECIPE
     ]
     if as_json:
