@@ -2,7 +2,7 @@
 
 A *bridge* restores one protected origin twice, plays baseline and treatment from it and scores both. The host trusts
 none of its words that it can check: both arms must say the same origin, seed and locks, they must have run in two
-different runtimes, and they must be scored by the same measures.
+different runtimes, they must be scored by the same measures, and what they used must fit the request.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
+from agentinputlab.benchmarks._arm_spending import check_arm_spending
 from agentinputlab.contracts._checks import Record, digest, entries, exact_fields, finite, frozen, put, text, whole
 from agentinputlab.contracts.enums import StrEnum
 from agentinputlab.contracts.errors import ValidationError
@@ -313,7 +314,8 @@ class AtomicExternalReplayRunner:
 
         Raises:
             ValidationError: the answer is about another request, another bridge or scorer, one runtime for both arms,
-                another origin, seed or locks, or other measures for one arm than for the other.
+                another origin, seed or locks, other measures for one arm than for the other, or less usage than an
+                intervention alone had, or more than a budget allows.
         """
         result = bridge.execute(request)
         receipt = result.receipt
@@ -329,6 +331,7 @@ class AtomicExternalReplayRunner:
         for role, arm in asked.items():
             _same(f"receipt of {role}: arm_id", receipts[role].arm_id, arm.arm_id)
             _same(f"result of {role}: arm_id", results[role].arm_id, arm.arm_id)
+            check_arm_spending(arm.payload, results[role].usage, role.value)
             for name in _ORIGIN:
                 _same(f"receipt of {role}: {name}", getattr(receipts[role], name), getattr(request, name))
         if len({each.runtime_instance_id for each in receipts.values()}) != len(receipts):
