@@ -57,7 +57,7 @@ def request_of_pair(fixture_pair):
     return AtomicReplayRequest.from_dict(value)
 
 
-@pytest.mark.parametrize("used", [{"model_calls": 2, "output_tokens": 40}, {"model_calls": 4, "output_tokens": 512}])
+@pytest.mark.parametrize("used", [{"model_calls": 2, "output_tokens": 40}, {"model_calls": 4, "output_tokens": 128}])
 def test_usage_between_intervention_and_budget_is_believed(request_of_pair, used):
     record = AtomicExternalReplayRunner().run(Bridge(**used), request_of_pair)
     assert record.treatment.usage["model_calls"] == used["model_calls"]
