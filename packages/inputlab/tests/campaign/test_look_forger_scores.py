@@ -15,7 +15,12 @@ from ripieno.verify import VerifyStatus, verify
 from workers.official_arenas._evidence import evidence_bytes
 from workers.official_arenas.campaign.plan import parse_plan
 from workers.official_arenas.campaign.run import run_campaign
-from workers.official_arenas.protocol import content_hash, normalized_trace_hash
+from workers.official_arenas.protocol import (
+    BUDGET_OVERRIDE_PATH_ENV,
+    BUDGET_OVERRIDE_SHA256_ENV,
+    content_hash,
+    normalized_trace_hash,
+)
 from workers.official_arenas.retail_driver import cell_files, verify_cell
 
 Value = dict[str, Any]
@@ -146,6 +151,16 @@ def test_sealing_an_unchanged_cell_again_verifies(cell: Path) -> None:
     """Otherwise the test above would find the sealing and not the lie."""
     forge(cell)
     assert verify_cell(cell).status is VerifyStatus.COMPLETE
+
+
+def test_the_verdict_does_not_depend_on_the_budget_of_whoever_verifies(
+    cell: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BUDGET_OVERRIDE_PATH_ENV, "/nowhere/budget.json")
+    monkeypatch.setenv(BUDGET_OVERRIDE_SHA256_ENV, "0" * 64)
+    assert verify_cell(cell).status is VerifyStatus.COMPLETE
+    forge(cell, outcome=solved)
+    assert verify_cell(cell).status is VerifyStatus.TAMPERED
 
 
 @pytest.mark.parametrize("multiplier", [0.25, 0.5])

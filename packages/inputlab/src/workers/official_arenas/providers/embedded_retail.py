@@ -248,10 +248,12 @@ class EmbeddedRetailProvider:
     ) -> dict[str, float] | None:
         """Give the metrics that follow from a trace; None when a model or other data had a part in them.
 
+        The config is that of a request that was played: it is not checked again, since that looks at this process.
+
         Raises:
             OfficialArenaError: the trace does not support the score that it holds.
         """
-        return metrics_of_trace(validate_config(config), task_id, trace)
+        return metrics_of_trace(config, task_id, trace)
 
     # --- arms -----------------------------------------------------------------------------------------------
 
