@@ -258,3 +258,13 @@ def test_analyze_derives_the_same_again_and_writes_nothing(folder: Path) -> None
     assert done.exit_code == 0
     assert json.loads(done.stdout) == json.loads((folder / "analysis.json").read_text())
     assert {name: (folder / name).stat().st_mtime_ns for name in files(folder)} == before
+
+
+@pytest.mark.parametrize("command", ["analyze", "export"])
+def test_nothing_is_said_about_receipts_that_were_changed(folder: Path, command: str) -> None:
+    path = next(folder.glob("pairs/*/*/response.json"))
+    path.write_bytes(path.read_bytes().replace(b'"terminal_success": 0.0', b'"terminal_success": 1.0'))
+    done = invoke("campaign", command, folder)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "does not verify: " in done.stderr
+    assert "response.json" in done.stderr

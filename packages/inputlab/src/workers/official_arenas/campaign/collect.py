@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ripieno.errors import InputError
+from ripieno.errors import InputError, IntegrityError
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, read_events, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus
@@ -22,11 +22,17 @@ def played_rows(root: Path) -> tuple[CampaignPlan, list[PairResult]]:
 
     Raises:
         InputError: pairs are still to be played, or a receipt is not JSON.
+        IntegrityError: the folder does not verify; nothing is said about receipts that were changed.
         OSError: the folder is none of a campaign.
     """
+    from ripieno.verify import verify
+
     plan = parse_plan(read_json(root / PLAN))
     if "pairs" not in read_events(root / EVENTS):
         raise InputError(f"{root} is not played to its end; the command that began it goes on with it")
+    report = verify(root)
+    if not report.ok:
+        raise IntegrityError(f"{root} does not verify: {report.first_problem}")
     return plan, collect_rows(root, plan)
 
 
