@@ -203,3 +203,28 @@ def test_a_snapshot_that_is_changed_for_a_while_stops_the_campaign_and_burns_no_
     file.write_bytes(kept)
     assert set(statuses(run(plan, out)).values()) == {"paired_scored"}
     assert verify(out).status is VerifyStatus.COMPLETE
+
+
+def test_every_file_of_a_campaign_without_its_seal_is_bound_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change or loss of any single one is found before there is a seal over all of them."""
+    out = interrupted(
+        lab_plan(tmp_path, treatments=[TREATMENT, "own.text:add_context=x"]), tmp_path / "out", monkeypatch, "_seal"
+    )
+    missed: list[str] = []
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        for place in (0.0, 0.31, 0.5, 0.77, 1.0):
+            changed = bytearray(data)
+            changed[int(place * (len(data) - 1))] ^= 1
+            path.write_bytes(bytes(changed))
+            if verify(out).status is not VerifyStatus.TAMPERED:
+                missed.append(f"{path.relative_to(out)} at {place}")
+        path.unlink()
+        if verify(out).status is not VerifyStatus.TAMPERED:
+            missed.append(f"{path.relative_to(out)} deleted")
+        path.write_bytes(data)
+        path.chmod(0o600)
+    assert missed == []
+    assert verify(out).status is VerifyStatus.INTERRUPTED

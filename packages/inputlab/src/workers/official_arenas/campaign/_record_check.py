@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.chain import walk_chain
 from ripieno.files import sha256_file
+from workers.official_arenas._drafts import blank_authorizations
 from workers.official_arenas._evidence import is_leftover
 from workers.official_arenas._pair_ledger import PAIR_START
 from workers.official_arenas._rejections import REJECTION_NAME
@@ -16,7 +18,7 @@ from workers.official_arenas.campaign.folder import COMMAND, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.protocol import content_hash
 
-__all__ = ["RecordProblem", "record_problems", "requests_hash"]
+__all__ = ["RecordProblem", "intervention_start", "record_problems", "requests_hash"]
 
 CELLS = "cells.jsonl"
 INDEX = "index.json"
@@ -57,6 +59,7 @@ def record_problems(
         yield from _capture(root, plan, slot.name, events.get(f"captured:{slot.name}"), command)
         rows = [row for row in index or () if row["slot"] == slot.name]
         yield from _pairs(root, slot.name, rows, command)
+        yield from _drafts(root, slot.name)
     if "pairs" in events:
         yield from _ends(root, events["pairs"], index or ())
 
@@ -91,7 +94,11 @@ def _requests(
                 request, start = f"{task}.json", f"{task}-start.json"
                 if request in names:
                     made.append((slot.name, treatment.name, task))
-                if start not in names and (request in names or "interventions" in events):
+                if start in names:
+                    written = INDENTED_UNICODE_LINE.dumps(intervention_start(task, treatment.name))
+                    if (root / place / start).read_bytes() != written:
+                        yield RecordProblem(f"{place}/{start}", "was changed")
+                elif request in names or "interventions" in events:
                     yield RecordProblem(f"{place}/{start}", "is missing")
                 names -= {request, start}
             for name in sorted(names):
@@ -105,6 +112,11 @@ def _requests(
         yield RecordProblem("requests", "hold another request than the log says was made")
     if index is not None and [(row["slot"], row["treatment"], row["task"]) for row in index] != made:
         yield RecordProblem(f"requests/{INDEX}", "lists other pairs than there are requests")
+
+
+def intervention_start(task: str, treatment: str) -> dict[str, Any]:
+    """Give what is written before an intervention is run."""
+    return {"task_id": task, "treatment": treatment, "retry_permitted": False}
 
 
 def requests_hash(root: Path, made: Sequence[tuple[str, str, str]]) -> str:
@@ -185,6 +197,20 @@ def _authorization(scope: Path, name: str, command: str) -> Generator[RecordProb
     references = read_json(scope)["authorizations"].values()
     if any(reference["message_sha256"] != command for reference in references):
         yield RecordProblem(COMMAND, f"is another command than {name} refers to")
+
+
+def _drafts(root: Path, slot: str) -> Generator[RecordProblem]:
+    """A scope is its draft, but for what enables it."""
+    for kind in ("capture", "execution"):
+        scope = root / "scopes" / f"{kind}-{slot}.json"
+        if not scope.exists():
+            continue
+        draft = scope.with_suffix(".draft.json")
+        blank = {**read_json(scope), "execution_enabled": False, "authorizations": blank_authorizations()}
+        if not draft.exists():
+            yield RecordProblem(f"scopes/{draft.name}", "is missing")
+        elif draft.read_bytes() != INDENTED_UNICODE_LINE.dumps(blank):
+            yield RecordProblem(f"scopes/{draft.name}", f"is the draft of another scope than {scope.name}")
 
 
 def _ends(root: Path, played: Mapping[str, Any], index: Sequence[Mapping[str, str]]) -> Generator[RecordProblem]:

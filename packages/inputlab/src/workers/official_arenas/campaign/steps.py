@@ -13,7 +13,7 @@ from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas._evidence import EvidenceStorageError
-from workers.official_arenas.campaign._record_check import requests_hash
+from workers.official_arenas.campaign._record_check import intervention_start, requests_hash
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
@@ -119,9 +119,7 @@ def intervene(cell: Mapping[str, str]) -> bool:
     bound = _bound_slot(root, slot_name, cell["plan"], cell["snapshot"])
     treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
     row = bound.checkpoints[task]
-    write_json(
-        start, {"task_id": task, "treatment": treatment.name, "retry_permitted": False}, durable=bound.plan.durable
-    )
+    write_json(start, intervention_start(task, treatment.name), durable=bound.plan.durable)
     payloads = [
         retail_driver.build_payload(
             row,
