@@ -103,6 +103,16 @@ EXCHANGED: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         lambda scope: {**scope, "source_sha256": {}},
         "capture-lab.json is another one than the captures were made under",
     ),
+    "the thread of the command": (
+        "scopes/execution-lab.json",
+        lambda scope: {
+            **scope,
+            "authorizations": {
+                name: {**reference, "thread_id": "another"} for name, reference in scope["authorizations"].items()
+            },
+        },
+        "command.json is another command than scopes/execution-lab.json refers to",
+    ),
     "the command": ("command.json", lambda _: {"argv": ["a harmless command"]}, "command.json is another command"),
 }
 

@@ -18,8 +18,9 @@ from workers.official_arenas.campaign.folder import COMMAND, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.protocol import content_hash
 
-__all__ = ["RecordProblem", "intervention_start", "record_problems", "requests_hash"]
+__all__ = ["RecordProblem", "authorizations", "intervention_start", "record_problems", "requests_hash"]
 
+AUTHORIZATION_THREAD = "agentinputlab.command.v1"
 CELLS = "cells.jsonl"
 INDEX = "index.json"
 
@@ -114,6 +115,16 @@ def _requests(
         yield RecordProblem(f"requests/{INDEX}", "lists other pairs than there are requests")
 
 
+def authorizations(command_sha256: str) -> dict[str, Any]:
+    """Give the reference to the command that a person gave, which is what enables the scopes of a campaign."""
+    reference = {
+        "source_kind": "human_message",
+        "thread_id": AUTHORIZATION_THREAD,
+        "message_sha256": command_sha256,
+    }
+    return {"scope": reference, "environment_models": dict(reference)}
+
+
 def intervention_start(task: str, treatment: str) -> dict[str, Any]:
     """Give what is written before an intervention is run."""
     return {"task_id": task, "treatment": treatment, "retry_permitted": False}
@@ -194,8 +205,8 @@ def _pairs(root: Path, slot: str, rows: Sequence[Mapping[str, str]], command: st
 
 
 def _authorization(scope: Path, name: str, command: str) -> Generator[RecordProblem]:
-    references = read_json(scope)["authorizations"].values()
-    if any(reference["message_sha256"] != command for reference in references):
+    """A scope was enabled by the command that lies here."""
+    if read_json(scope)["authorizations"] != authorizations(command):
         yield RecordProblem(COMMAND, f"is another command than {name} refers to")
 
 

@@ -13,7 +13,7 @@ from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas._evidence import EvidenceStorageError
-from workers.official_arenas.campaign._record_check import intervention_start, requests_hash
+from workers.official_arenas.campaign._record_check import authorizations, intervention_start, requests_hash
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
@@ -22,22 +22,11 @@ from workers.official_arenas.verification import verify_snapshot
 
 __all__ = ["capture_slot", "prepare_pairs", "run_interventions", "run_pairs"]
 
-AUTHORIZATION_THREAD = "agentinputlab.command.v1"
 REPLAYS_PATH_ENV = "AILAB_CAMPAIGN_REPLAYS"
 REPLAYS_SHA256_ENV = "AILAB_CAMPAIGN_REPLAYS_SHA256"
 BRIDGE = ("agentinputlab.campaign", "1")
 _SLOTS_KEPT = 8
 """Of so many slots a process keeps what it read; cells come slot by slot."""
-
-
-def authorizations(folder: CampaignFolder) -> dict[str, Any]:
-    """Give the reference to the command that a person gave, which is what enables the scopes of a campaign."""
-    reference = {
-        "source_kind": "human_message",
-        "thread_id": AUTHORIZATION_THREAD,
-        "message_sha256": folder.command_sha256,
-    }
-    return {"scope": reference, "environment_models": dict(reference)}
 
 
 def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str, str], None]) -> None:
@@ -334,7 +323,7 @@ def _bind_scope(folder: CampaignFolder, path: Path, draft: Mapping[str, Any]) ->
     draft_path = path.with_suffix(".draft.json")
     if not draft_path.exists():
         write_json(draft_path, dict(draft))
-    write_json(path, {**draft, "execution_enabled": True, "authorizations": authorizations(folder)})
+    write_json(path, {**draft, "execution_enabled": True, "authorizations": authorizations(folder.command_sha256)})
 
 
 def _require_in_place(scope_path: Path, root: Path) -> None:
