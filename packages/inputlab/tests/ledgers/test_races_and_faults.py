@@ -229,8 +229,9 @@ def test_a_process_without_free_descriptors_is_a_typed_refusal(paired: Lab, spar
     environment = paired.execution_scope(envelope)
 
     def work() -> None:
-        highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + spare, highest + spare))
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free + spare, lowest_free + spare))
         try:
             retail_driver.run(envelope, environment=environment, durable=False)
         except OfficialArenaError:

@@ -6,9 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO
+
+from workers.official_arenas._errors import OfficialArenaError
 
 __all__ = ["NOT_WRITTEN", "quiet_console", "say"]
 
@@ -46,19 +48,29 @@ def _forget(stream: TextIO) -> None:
 
 @contextmanager
 def quiet_console() -> Generator[None]:
-    """Send everything that this process writes to its console to nowhere, logging handlers and libraries included."""
+    """Send everything that this process writes to its console to nowhere, logging handlers and libraries included.
+
+    Raises:
+        OfficialArenaError: the console cannot be silenced (no descriptor is free); nothing was run.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    saved = os.dup(1), os.dup(2)
-    try:
-        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+    with ExitStack() as held:
+        saved: list[int] = []
+        try:
+            for number in (1, 2):
+                saved.append(os.dup(number))
+                held.callback(os.close, saved[-1])
+            nowhere = held.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise OfficialArenaError("Console could not be silenced; nothing was run") from error
+        try:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
             with redirect_stdout(nowhere), redirect_stderr(nowhere):
                 yield
-    finally:
-        sys.stdout.flush()  # a handler that kept the original stream: its text must go to nowhere, too
-        sys.stderr.flush()
-        for number, descriptor in enumerate(saved, start=1):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
+        finally:
+            sys.stdout.flush()  # a handler that kept the original stream: its text must go to nowhere, too
+            sys.stderr.flush()
+            for number, descriptor in enumerate(saved, start=1):
+                os.dup2(descriptor, number)
