@@ -30,6 +30,8 @@ from kill_shim import in_child
 from agentinputlab.model_server import ChatReply, ChatServer
 from ripieno.errors import InputError
 from ripieno.verify import VerifyStatus, verify
+from workers.official_arenas.campaign._record_check import intervention_start
+from workers.official_arenas.campaign.folder import write_json
 from workers.official_arenas.campaign.plan import parse_plan
 from workers.official_arenas.campaign.steps import play
 
@@ -384,8 +386,7 @@ def test_a_start_that_was_never_answered_is_not_started_again(tmp_path: Path) ->
                 place = tmp_path / "out" / "requests" / "lab" / plan.treatments[0].name
                 for step in (place.parent.parent, place.parent, place):
                     step.mkdir(mode=0o700)
-                (place / "1-start.json").write_text("{}")
-                (place / "1-start.json").chmod(0o600)
+                write_json(place / "1-start.json", intervention_start("1", plan.treatments[0].name), durable=False)
                 os.kill(os.getpid(), signal.SIGKILL)
 
         run(plan, tmp_path / "out", note=stop)
