@@ -1,10 +1,5 @@
 """What the environments raise when they cannot do what their name promises."""
 
+from chamber.errors import ChamberEnvCompatibilityError
+
 __all__ = ["ChamberEnvCompatibilityError"]
-
-
-class ChamberEnvCompatibilityError(RuntimeError):
-    """A wrapped environment breaks a wrapper's structural assumption, or a simulator cannot be used.
-
-    Chamber fails loudly here: a silent fallback would invalidate what the wrapped environment measures.
-    """

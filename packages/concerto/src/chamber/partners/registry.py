@@ -13,6 +13,16 @@ __all__ = ["list_registered", "load_partner", "register_partner"]
 _PartnerClass = TypeVar("_PartnerClass", bound=type)
 
 _BUILT_IN: dict[str, str] = {
+    "cocarry_admittance": "chamber.partners.cocarry_policy_shift",
+    "cocarry_blind_impedance": "chamber.partners.cocarry_blind",
+    "cocarry_impedance": "chamber.partners.cocarry_impedance",
+    "cocarry_nullspace_impedance": "chamber.partners.cocarry_policy_shift",
+    "cocarry_slew_impedance": "chamber.partners.cocarry_policy_shift",
+    "cocarry_stiff_impedance": "chamber.partners.cocarry_policy_shift",
+    "cocarry_xarm6_impedance": "chamber.partners.cocarry_xarm6",
+    "coinsert_base_inserter": "chamber.partners.coinsert_impedance",
+    "coinsert_reference_holder": "chamber.partners.coinsert_impedance",
+    "handover_presenter": "chamber.partners.handover_presenter",
     "partner_ablated_zero": "chamber.partners.ablation",
     "push_cooperative": "chamber.partners.push_cooperative",
     "push_pursuer": "chamber.partners.push_pursuer",

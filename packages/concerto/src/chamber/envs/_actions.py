@@ -1,0 +1,58 @@
+"""Checks what a caller submits as an action, once, before anything moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["checked_actions"]
+
+FloatArray = NDArray[np.float64]
+
+
+def checked_actions(
+    action: Mapping[str, Any], *, widths: Mapping[str, int], num_envs: int
+) -> tuple[dict[str, FloatArray], dict[str, NDArray[np.bool_]]]:
+    """Give every robot's action as an array of its own, and in which copies it had to be clipped.
+
+    Args:
+        action: uid to action, shape ``(width,)`` for a single environment, else ``(num_envs, width)``.
+        widths: uid to number of components.
+        num_envs: number of copies.
+
+    Returns:
+        Per uid the action clipped to [-1, 1], shape ``(num_envs, width)``, and whether anything was clipped, shape
+        ``(num_envs,)``.
+
+    Raises:
+        ValueError: a robot is missing or unknown, a shape is wrong, or a component is not finite.
+    """
+    missing, unknown = sorted(widths.keys() - action.keys()), sorted(action.keys() - widths.keys())
+    if missing:
+        raise ValueError(f"step() action missing uid {missing[0]!r}; got keys {sorted(action)}")
+    if unknown:
+        raise ValueError(f"step() action has unknown uid {unknown[0]!r}; the robots are {sorted(widths)}")
+    checked: dict[str, FloatArray] = {}
+    was_clipped: dict[str, NDArray[np.bool_]] = {}
+    for uid, width in widths.items():
+        value = _as_array(action[uid], uid)
+        if value.shape == (width,) and num_envs == 1:
+            value = value[None]
+        if value.shape != (num_envs, width):
+            expected: Sequence[int] = (width,) if num_envs == 1 else (num_envs, width)
+            raise ValueError(f"action of {uid!r} must have shape {tuple(expected)}, got {value.shape}")
+        if not np.isfinite(value).all():
+            raise ValueError(f"action of {uid!r} must be finite, got {value.tolist()}")
+        checked[uid] = value.clip(-1.0, 1.0)
+        was_clipped[uid] = (checked[uid] != value).any(axis=1)
+    return checked, was_clipped
+
+
+def _as_array(value: object, uid: str) -> FloatArray:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"action of {uid!r} must be numbers, got {type(value).__name__}") from error

@@ -1,0 +1,353 @@
+"""What all tasks on a simulated rig share: seeds, copies, actions, time, pictures. A task adds its scene and its rules.
+
+A task is written once for ``num_envs`` copies: everything it reads and gives has that leading axis. A single environment
+(``num_envs=1``) keeps the axis in its observation leaves, which are then of shape ``(1, k)``, and gives reward and flags as
+plain numbers, as Gymnasium wants them.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from chamber.envs._actions import checked_actions
+from chamber.envs._render_backend import resolve_render_backend
+from chamber.envs._spaces import Observation
+from chamber.envs.errors import ChamberEnvCompatibilityError
+from chamber.sim import RigBackend, SceneSpec, make_backend
+from chamber.sim.robots import robot_model
+from ripieno.randomness import derive_substream
+
+__all__ = ["RENDER_CAMERA", "EpisodeStart", "RigTaskEnv"]
+
+FloatArray = NDArray[np.float64]
+
+RENDER_CAMERA = "render_camera"
+"""The camera for people; every task has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStart:
+    """Where one episode of one copy begins.
+
+    Attributes:
+        joint_positions: per robot, shape ``(n_joints,)``.
+        body_poses: per free or kinematic body, shape ``(7,)``; others start where the scene puts them.
+        goal: goal position in the world, shape ``(3,)``.
+    """
+
+    joint_positions: Mapping[str, FloatArray]
+    body_poses: Mapping[str, FloatArray] = field(default_factory=dict[str, FloatArray])
+    goal: FloatArray = field(default_factory=lambda: np.zeros(3))
+
+
+class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
+    """Base class of the tasks in `chamber.envs` that run on a `chamber.sim.backend.RigBackend`.
+
+    ``reset(seed=k)`` starts episode ``k`` of the run that ``root_seed`` names, and with several copies episode ``k + i``
+    in copy i, or ``k[i]`` when a sequence is given; without a seed every copy goes on with its own stream. A start
+    depends on nothing else, neither on earlier episodes nor on other copies.
+
+    Args:
+        scene: what to build.
+        agent_uids: ego first; the uids of observations and actions.
+        substream: name under which starts are drawn.
+        episode_length: control steps until ``truncated``.
+        root_seed: seed of the run.
+        num_envs: number of copies.
+        render_mode: ``"rgb_array"`` or None.
+        render_backend: see `chamber.envs._render_backend.resolve_render_backend`.
+        backend: ``"auto"`` or ``"mujoco"``.
+
+    Raises:
+        ValueError: an argument is out of range.
+        ChamberEnvCompatibilityError: the simulator is missing or cannot build the scene.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012 - as Gymnasium has it
+    reward_mode = "normalized_dense"
+
+    def __init__(
+        self,
+        *,
+        scene: SceneSpec,
+        agent_uids: Sequence[str],
+        substream: str,
+        episode_length: int,
+        root_seed: int = 0,
+        num_envs: int = 1,
+        render_mode: str | None = None,
+        render_backend: str | None = None,
+        backend: str = "auto",
+    ) -> None:
+        if episode_length < 1:
+            raise ValueError(f"episode_length must be >= 1, got {episode_length}")
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be >= 1, got {num_envs}")
+        if render_mode not in {None, "rgb_array"}:
+            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
+        self.render_mode = render_mode
+        self.render_backend = resolve_render_backend(render_backend)
+        self.agent_uids = tuple(agent_uids)
+        self.episode_length = episode_length
+        self.root_seed = root_seed
+        self.num_envs = num_envs
+        self.rig: RigBackend = make_backend(scene, num_envs=num_envs, backend=backend)
+        self.goal: FloatArray = np.zeros((num_envs, 3))
+        self.elapsed_steps: NDArray[np.int32] = np.zeros(num_envs, dtype=np.int32)
+        self._models = {robot.uid: robot_model(robot.model) for robot in scene.robots}
+        self._widths = {uid: self._models[uid].action_dim for uid in self.agent_uids}
+        self._substream = substream
+        self._generators = [
+            derive_substream(f"{substream}.env{env:04d}", root_seed=root_seed).default_rng() for env in range(num_envs)
+        ]
+        self._was_reset = np.zeros(num_envs, dtype=bool)
+        self._sensors = tuple(camera for camera in scene.cameras if camera.is_sensor)
+        if self._sensors and self.render_backend == "none":
+            raise ChamberEnvCompatibilityError(
+                f"cameras {[camera.name for camera in self._sensors]} are observations of this task, and rendering is "
+                "switched off: leave render_backend and CHAMBER_RENDER_BACKEND unset"
+            )
+        self.action_space = spaces.Dict(
+            {
+                uid: spaces.Box(-1.0, 1.0, (width,) if num_envs == 1 else (num_envs, width), np.float32)
+                for uid, width in self._widths.items()
+            }
+        )
+        self.observation_space = self._observation_space()
+
+    # --- what a task adds -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _draw_start(self, rng: np.random.Generator) -> EpisodeStart:
+        """Draw where one episode begins; every draw comes from ``rng``."""
+
+    @abstractmethod
+    def _extra_sizes(self) -> Mapping[str, int]:
+        """Give the number of components of every field of ``obs["extra"]``."""
+
+    @abstractmethod
+    def _extra_observation(self) -> Mapping[str, FloatArray]:
+        """Give every field of ``obs["extra"]``, shape ``(num_envs, size)``."""
+
+    @abstractmethod
+    def evaluate(self) -> dict[str, NDArray[Any]]:
+        """Give ``success`` and what it is made of, each of shape ``(num_envs,)``; it changes nothing."""
+
+    @abstractmethod
+    def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:
+        """Give the reward of the state that was evaluated, shape ``(num_envs,)``."""
+
+    def _begin(self, env_idx: NDArray[np.int64]) -> None:
+        """Forget what was accumulated in the copies that were reset; the rig is in its new state already."""
+
+    def _accumulate(self) -> None:
+        """Update what is accumulated over an episode, once after every control step."""
+
+    # --- the Gymnasium interface ----------------------------------------------------------------------------
+
+    @property
+    def control_timestep(self) -> float:
+        """Seconds between two steps."""
+        return self.rig.scene.control_timestep
+
+    @property
+    def control_freq(self) -> float:
+        """Steps per second."""
+        return 1.0 / self.control_timestep
+
+    def reset(  # pyright: ignore[reportIncompatibleMethodOverride] - copies may get a seed each
+        self, *, seed: int | Sequence[int] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: see the class.
+            options: ``{"env_idx": [...]}`` resets these copies only; seeds then belong to them, in order.
+
+        Raises:
+            ValueError: a seed is negative or there are not as many seeds as copies; an option is unknown.
+        """
+        env_idx = self._chosen_copies(options)
+        self._seed_generators(seed, env_idx)
+        starts = [self._draw_start(self._generators[env]) for env in env_idx]
+        self.rig.reset(
+            {uid: np.stack([start.joint_positions[uid] for start in starts]) for uid in self._models},
+            {name: np.stack([start.body_poses[name] for start in starts]) for name in starts[0].body_poses},
+            env_idx=env_idx,
+        )
+        self.goal[env_idx] = [start.goal for start in starts]
+        self.elapsed_steps[env_idx] = 0
+        self._was_reset[env_idx] = True
+        self._begin(env_idx)
+        return self._observation(), {"backend": self.rig.name, "elapsed_steps": self._plain(self.elapsed_steps)}
+
+    def step(
+        self, action: Mapping[str, Any]
+    ) -> tuple[Observation, float | FloatArray, bool | NDArray[np.bool_], bool | NDArray[np.bool_], dict[str, Any]]:
+        """Apply one action per robot for one control step.
+
+        Args:
+            action: per uid shape ``(action_dim,)``, with several copies ``(num_envs, action_dim)``; clipped to [-1, 1],
+                which ``info["action_clipped"]`` reports.
+
+        Returns:
+            Observation, reward, ``terminated`` (success), ``truncated`` (horizon) and ``info``: what `evaluate` gives,
+            ``elapsed_steps``, ``action_clipped`` per uid, and ``backend``.
+
+        Raises:
+            ValueError: a robot is missing or unknown, a shape is wrong or a value is not finite; nothing has moved then.
+            gymnasium.error.ResetNeeded: there was no reset.
+        """
+        if not self._was_reset.all():
+            raise gym.error.ResetNeeded("call reset() before step()")
+        actions, was_clipped = checked_actions(action, widths=self._widths, num_envs=self.num_envs)
+        for uid, command in actions.items():
+            self.rig.apply(uid, command)
+        self.rig.advance()
+        self.elapsed_steps += 1
+        self._accumulate()
+        evaluation = self.evaluate()
+        info = {name: self._plain(value) for name, value in evaluation.items()}
+        info["elapsed_steps"] = self._plain(self.elapsed_steps)
+        info["action_clipped"] = {uid: self._plain(value) for uid, value in was_clipped.items()}
+        info["backend"] = self.rig.name
+        return (
+            self._observation(),
+            self._plain(self.compute_normalized_dense_reward(evaluation)),
+            self._plain(evaluation["success"]),
+            self._plain(self.elapsed_steps >= self.episode_length),
+            info,
+        )
+
+    def render(self) -> NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the picture for people, shape ``(height, width, 3)``, or one per copy; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        if self.num_envs == 1:
+            return self.picture(RENDER_CAMERA)
+        return np.stack([self.picture(RENDER_CAMERA, env=env) for env in range(self.num_envs)])
+
+    def picture(self, camera: str = RENDER_CAMERA, *, env: int = 0) -> NDArray[np.uint8]:
+        """Give what any camera of the scene sees, shape ``(height, width, 3)``.
+
+        Raises:
+            KeyError: there is no such camera.
+            ChamberEnvCompatibilityError: there is no rendering here, or it is switched off.
+        """
+        if self.render_backend == "none":
+            raise ChamberEnvCompatibilityError(
+                "rendering is switched off by render_backend or CHAMBER_RENDER_BACKEND; leave them unset"
+            )
+        return self.rig.render(camera, env=env).rgb
+
+    def close(self) -> None:
+        """Free the simulator."""
+        self.rig.close()
+
+    # --- shared pieces of tasks -----------------------------------------------------------------------------
+
+    def arm_qvel(self, uid: str) -> FloatArray:
+        """Give the joint velocities of an arm without its fingers, rad/s, shape ``(num_envs, arm_dof)``."""
+        return self.rig.qvel(uid)[:, self._models[uid].arm_joints]
+
+    def is_static(self, uid: str, threshold: float) -> NDArray[np.bool_]:
+        """Say where no joint but those of the gripper is faster than ``threshold``, rad/s, shape ``(num_envs,)``."""
+        return np.abs(self.rig.qvel(uid)[:, self._models[uid].body_joints]).max(axis=1) <= threshold
+
+    def tcp_pose(self, uid: str) -> FloatArray:
+        """Give the pose of a robot's tool centre point, shape ``(num_envs, 7)``."""
+        return self.rig.link_pose(uid, self._models[uid].tcp_link)
+
+    # --- private --------------------------------------------------------------------------------------------
+
+    def _plain(self, values: NDArray[Any]) -> Any:
+        """Give a copy: a plain number for a single environment, else an array."""
+        return values[0].item() if self.num_envs == 1 else values.copy()
+
+    def _chosen_copies(self, options: Mapping[str, Any] | None) -> NDArray[np.int64]:
+        unknown = sorted(set(options or ()) - {"env_idx"})
+        if unknown:
+            raise ValueError(f"reset() has no option {unknown[0]!r}; it knows 'env_idx'")
+        if not options or options.get("env_idx") is None:
+            return np.arange(self.num_envs)
+        env_idx = np.array([operator.index(env) for env in options["env_idx"]], dtype=np.int64)
+        if len(env_idx) == 0 or env_idx.min() < 0 or env_idx.max() >= self.num_envs:
+            raise ValueError(f"env_idx must name copies 0 to {self.num_envs - 1}, got {env_idx.tolist()}")
+        if len(np.unique(env_idx)) != len(env_idx):
+            raise ValueError(f"env_idx names a copy twice: {env_idx.tolist()}")
+        return env_idx
+
+    def _seed_generators(self, seed: int | Sequence[int] | None, env_idx: NDArray[np.int64]) -> None:
+        if seed is None:
+            return
+        given = isinstance(seed, Sequence) or isinstance(seed, np.ndarray)
+        seeds = [operator.index(value) for value in seed] if given else [  # type: ignore[union-attr]
+            operator.index(seed) + place for place in range(len(env_idx))  # type: ignore[arg-type]
+        ]
+        if len(seeds) != len(env_idx):
+            raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
+        if min(seeds) < 0:
+            raise ValueError(f"seed must be >= 0, got {min(seeds)}")
+        for env, value in zip(env_idx, seeds, strict=True):
+            substream = derive_substream(f"{self._substream}.episode.{value}", root_seed=self.root_seed)
+            self._generators[env] = substream.default_rng()
+
+    def _observation_space(self) -> spaces.Dict:
+        def box(size: int) -> spaces.Box:
+            return spaces.Box(-np.inf, np.inf, (self.num_envs, size), np.float32)
+
+        parts: dict[str, spaces.Space[Any]] = {
+            "agent": spaces.Dict(
+                {
+                    uid: spaces.Dict({"qpos": box(self._models[uid].n_joints), "qvel": box(self._models[uid].n_joints)})
+                    for uid in self.agent_uids
+                }
+            ),
+            "extra": spaces.Dict({name: box(size) for name, size in self._extra_sizes().items()}),
+        }
+        if self._sensors:
+            parts["sensor_data"] = spaces.Dict(
+                {
+                    camera.name: spaces.Dict(
+                        {
+                            "rgb": spaces.Box(0, 255, (self.num_envs, camera.height, camera.width, 3), np.uint8),
+                            "depth": spaces.Box(
+                                0.0, np.inf, (self.num_envs, camera.height, camera.width, 1), np.float32
+                            ),
+                        }
+                    )
+                    for camera in self._sensors
+                }
+            )
+        return spaces.Dict(parts)
+
+    def _observation(self) -> Observation:
+        obs: Observation = {
+            "agent": {
+                uid: {
+                    "qpos": self.rig.qpos(uid).astype(np.float32),
+                    "qvel": self.rig.qvel(uid).astype(np.float32),
+                }
+                for uid in self.agent_uids
+            },
+            "extra": {name: value.astype(np.float32) for name, value in self._extra_observation().items()},
+        }
+        if self._sensors:
+            obs["sensor_data"] = {camera.name: self._sensor_picture(camera.name) for camera in self._sensors}
+        return obs
+
+    def _sensor_picture(self, camera: str) -> dict[str, NDArray[Any]]:
+        pictures = [self.rig.render(camera, env=env) for env in range(self.num_envs)]
+        return {
+            "rgb": np.stack([picture.rgb for picture in pictures]),
+            "depth": np.stack([picture.depth for picture in pictures])[..., None],
+        }

@@ -1,0 +1,10 @@
+"""What Chamber raises when it cannot do what its names promise."""
+
+__all__ = ["ChamberEnvCompatibilityError"]
+
+
+class ChamberEnvCompatibilityError(RuntimeError):
+    """A wrapped environment breaks a wrapper's structural assumption, or a simulator cannot be used.
+
+    Chamber fails loudly here: a silent fallback would invalidate what the wrapped environment measures.
+    """
