@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from chamber.envs._spaces import AnyEnv, Observation
+from chamber.envs._state_synthesis import StateField, StateSynthesizer
 from chamber.envs.errors import ChamberEnvCompatibilityError
 
 __all__ = ["Stage0StateSynthesizer"]
@@ -32,37 +31,24 @@ class Stage0StateSynthesizer(gym.ObservationWrapper[Observation, Any, Observatio
         agents = _require_dict(observation_space.spaces.get("agent"), "observation_space['agent']")
         actions = _require_dict(env.action_space, "action_space")
         super().__init__(env)
-        self._sources: dict[str, tuple[str, ...]] = {}
-        adapted: dict[str, spaces.Space[Any]] = {}
-        for uid in actions.spaces:
-            space = agents.spaces.get(uid)
-            if space is None:
-                continue
-            adapted[uid] = space
-            if isinstance(space, spaces.Dict) and "state" not in space.spaces:
-                boxes = _flat_boxes(space)
-                if not boxes:
-                    raise ChamberEnvCompatibilityError(
-                        f"Stage0StateSynthesizer: robot {uid!r} has no Box channel of shape (n,) or (1, n) among "
-                        f"{sorted(space.spaces)} ({type(env).__name__}; ADR-001 §Risks)"
-                    )
-                self._sources[uid] = tuple(boxes)
-                adapted[uid] = spaces.Dict({**space.spaces, "state": _concatenated(list(boxes.values()))})
-        self.observation_space = spaces.Dict({**observation_space.spaces, "agent": spaces.Dict(adapted)})
+        acting = {uid: agents.spaces[uid] for uid in actions.spaces if uid in agents.spaces}
+        layouts = {
+            uid: _flat_channels(uid, space, env)
+            for uid, space in acting.items()
+            if isinstance(space, spaces.Dict) and "state" not in space.spaces
+        }
+        self._synthesize = StateSynthesizer(
+            spaces.Dict({**observation_space.spaces, "agent": spaces.Dict(acting)}),
+            layouts,
+            owner=type(self).__name__,
+            skips_missing=True,
+            keeps_bounds=True,
+        )
+        self.observation_space = self._synthesize.observation_space
 
     def observation(self, observation: Observation) -> Observation:
         """Give a copy of the observation with the state vectors added."""
-        agents: object = observation.get("agent")
-        if not self._sources or not isinstance(agents, dict):
-            return dict(observation)
-        extended = cast("dict[str, Any]", dict(agents))
-        for uid, names in self._sources.items():
-            channels: object = extended.get(uid)
-            if isinstance(channels, dict):
-                channels = cast("dict[str, Any]", channels)
-                parts = [_as_float32(channels[name]) for name in names if name in channels]
-                extended[uid] = {**channels, "state": np.concatenate([np.zeros(0, np.float32), *parts])}
-        return {**observation, "agent": extended}
+        return dict(self._synthesize(observation))
 
 
 def _require_dict(space: object, name: str) -> spaces.Dict:
@@ -71,24 +57,17 @@ def _require_dict(space: object, name: str) -> spaces.Dict:
     return space
 
 
-def _flat_boxes(space: spaces.Dict) -> dict[str, spaces.Box]:
-    """The channels that are vectors, by name in alphabetical order."""
-    return {
-        name: channel
+def _flat_channels(uid: str, space: spaces.Dict, env: AnyEnv) -> list[StateField]:
+    """The channels that are vectors, in alphabetical order."""
+    names = [
+        name
         for name, channel in sorted(space.spaces.items())
         if isinstance(channel, spaces.Box)
         and (len(channel.shape) == 1 or (len(channel.shape) == 2 and channel.shape[0] == 1))
-    }
-
-
-def _concatenated(boxes: list[spaces.Box]) -> spaces.Box:
-    low = np.concatenate([box.low.ravel() for box in boxes]).astype(np.float32)
-    high = np.concatenate([box.high.ravel() for box in boxes]).astype(np.float32)
-    return spaces.Box(low, high, dtype=np.float32)
-
-
-def _as_float32(value: Any) -> NDArray[np.float32]:
-    """Flatten an array, or a tensor on any device (which has ``detach`` and ``cpu``)."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    return np.asarray(value, dtype=np.float32).ravel()
+    ]
+    if not names:
+        raise ChamberEnvCompatibilityError(
+            f"Stage0StateSynthesizer: robot {uid!r} has no Box channel of shape (n,) or (1, n) among "
+            f"{sorted(space.spaces)} ({type(env).__name__}; ADR-001 §Risks)"
+        )
+    return [StateField(("agent", uid, name)) for name in names]
