@@ -1,0 +1,1 @@
+"""Kinematics of the arms, and scripted controllers of the robot that is judged."""
