@@ -1,0 +1,33 @@
+"""Robots as small MJCF models of our own, from published tables, with all that a backend and a task ask about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from chamber.sim.robots.model import ActionMap, FloatArray, JointIndex, LinkCapsule, RobotModel
+from chamber.sim.robots.panda import panda_partner, panda_wristcam
+
+__all__ = ["ActionMap", "FloatArray", "JointIndex", "LinkCapsule", "RobotModel", "robot_model", "robot_names"]
+
+_ROBOTS: dict[str, Callable[[], RobotModel]] = {
+    "panda_partner": panda_partner,
+    "panda_wristcam": panda_wristcam,
+}
+
+
+def robot_names() -> tuple[str, ...]:
+    """Give the names that `robot_model` knows, sorted."""
+    return tuple(sorted(_ROBOTS))
+
+
+@cache
+def robot_model(name: str) -> RobotModel:
+    """Give a robot.
+
+    Raises:
+        KeyError: there is no such robot; the message lists those there are.
+    """
+    if name not in _ROBOTS:
+        raise KeyError(f"there is no robot {name!r}; there are {', '.join(robot_names())}")
+    return _ROBOTS[name]()

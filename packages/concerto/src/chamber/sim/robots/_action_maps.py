@@ -1,0 +1,60 @@
+"""What actions mean: joint displacements, positions and velocities, as affine maps from actions to controls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ARM_STEP", "ActuatorRule", "AffineActionMap", "displacement", "position"]
+
+FloatArray = NDArray[np.float64]
+
+ARM_STEP = 0.1
+"""Largest displacement of a joint target from the measured joint position in one control step, rad."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActuatorRule:
+    """What one actuator aims at: ``qpos_gain * qpos[joint] + action_gain * action[component] + offset``."""
+
+    component: int
+    action_gain: float
+    joint: int = 0
+    qpos_gain: float = 0.0
+    offset: float = 0.0
+
+
+def displacement(component: int, joint: int, *, step: float, ratio: float = 1.0) -> ActuatorRule:
+    """Aim at ``ratio`` times (the measured position of a joint plus ``step`` times the action)."""
+    return ActuatorRule(component, ratio * step, joint, ratio)
+
+
+def position(component: int, *, low: float, high: float) -> ActuatorRule:
+    """Aim at ``low`` for an action of -1 and at ``high`` for +1, whatever is measured."""
+    return ActuatorRule(component, (high - low) / 2.0, offset=(high + low) / 2.0)
+
+
+class AffineActionMap:
+    """One `ActuatorRule` per actuator, evaluated for all copies at once.
+
+    Args:
+        action_dim: number of components of an action.
+        rules: in the order of the actuators.
+    """
+
+    def __init__(self, action_dim: int, rules: tuple[ActuatorRule, ...]) -> None:
+        self.action_dim = action_dim
+        self._components = np.array([rule.component for rule in rules])
+        self._joints = np.array([rule.joint for rule in rules])
+        self._action_gains = np.array([rule.action_gain for rule in rules])
+        self._qpos_gains = np.array([rule.qpos_gain for rule in rules])
+        self._offsets = np.array([rule.offset for rule in rules])
+
+    def targets(self, action: FloatArray, qpos: FloatArray) -> FloatArray:
+        """Give controls, shape ``(n, n_actuators)``, for clipped actions and measured joint positions."""
+        controls = qpos[:, self._joints] * self._qpos_gains
+        controls += action[:, self._components] * self._action_gains
+        controls += self._offsets
+        return controls

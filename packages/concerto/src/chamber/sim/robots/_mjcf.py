@@ -1,0 +1,87 @@
+"""Reads what is written in the MJCF of a robot, so that no number stands in two places; needs no simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import resources
+from xml.etree import ElementTree
+
+from chamber.sim.scene import Vector3
+
+__all__ = ["Document"]
+
+
+class Document:
+    """The MJCF of a robot, without what one of its variants does not have.
+
+    Args:
+        file: name of the package data beside this module.
+        model: name of the model.
+        without: names of bodies and sites to leave out, with all that is in them.
+    """
+
+    def __init__(self, file: str, *, model: str, without: tuple[str, ...] = ()) -> None:
+        text = resources.files("chamber.sim.robots").joinpath(file).read_text(encoding="utf-8")
+        self._root = ElementTree.fromstring(text)  # noqa: S314 - our own file
+        self._root.set("model", model)
+        for name in without:
+            self._remove(name)
+
+    def text(self) -> str:
+        """Give the MJCF."""
+        return ElementTree.tostring(self._root, encoding="unicode")
+
+    @cached_property
+    def joint_ranges(self) -> dict[str, tuple[float, float]]:
+        """Limits by joint in the order of the file, infinite for a joint without."""
+        of_class = {
+            default.get("class"): joint.get("range")
+            for default in self._root.iter("default")
+            for joint in default.findall("joint")
+        }
+        ranges: dict[str, tuple[float, float]] = {}
+        for joint in self._world.iter("joint"):
+            text = joint.get("range") or of_class.get(joint.get("class"))
+            low, high = _numbers(text) if text else (-math.inf, math.inf)
+            ranges[joint.attrib["name"]] = (low, high)
+        return ranges
+
+    @cached_property
+    def link_names(self) -> tuple[str, ...]:
+        """Bodies and sites in the order of the file."""
+        return tuple(element.attrib["name"] for element in self._world.iter() if element.tag in {"body", "site"})
+
+    @cached_property
+    def actuator_names(self) -> tuple[str, ...]:
+        """Actuators in the order of the file."""
+        actuators = self._root.find("actuator")
+        return () if actuators is None else tuple(element.attrib["name"] for element in actuators)
+
+    def capsules(self, of_class: str) -> Iterator[tuple[str, Vector3, Vector3, float]]:
+        """Give link, start, end and radius of every capsule of a class of geoms."""
+        for body in self._world.iter("body"):
+            for geom in body.findall("geom"):
+                if geom.get("class") == of_class and "fromto" in geom.attrib:
+                    x0, y0, z0, x1, y1, z1 = _numbers(geom.attrib["fromto"])
+                    yield body.attrib["name"], (x0, y0, z0), (x1, y1, z1), float(geom.attrib["size"])
+
+    @property
+    def _world(self) -> ElementTree.Element:
+        world = self._root.find("worldbody")
+        if world is None:
+            raise ValueError("an MJCF without <worldbody> describes no robot")
+        return world
+
+    def _remove(self, name: str) -> None:
+        for parent in self._world.iter():
+            for child in parent:
+                if child.get("name") == name and child.tag in {"body", "site"}:
+                    parent.remove(child)
+                    return
+        raise KeyError(f"the MJCF has no body or site {name!r}")
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(part) for part in text.split()]
