@@ -1,11 +1,12 @@
 """Kinematics of a serial chain: where its links are and how they move with its joints, compiled, in float64.
 
-Every function takes one configuration of shape ``(n_joints,)`` or many of shape ``(m, n_joints)``; the results of many have
-the leading axis m and are equal to the single ones bit for bit. Joint limits are not looked at and angles are not wrapped;
-joints that are not finite give results that are not finite.
+Every function takes one configuration of shape ``(n_joints,)`` or many of shape ``(m, n_joints)``; the results of many
+have the leading axis m and are equal to the single ones bit for bit. Joint limits are not looked at and angles are not
+wrapped; joints that are not finite give results that are not finite.
 
-With ``o_i`` and ``z_i`` the origin and the unit axis of joint i and p a point of the link that it carries, column i of the
-geometric Jacobian is ``[z_i x (p - o_i); z_i]`` (Siciliano et al., "Robotics: Modelling, Planning and Control", 2009, eq. 3.30).
+With ``o_i`` and ``z_i`` the origin and the unit axis of joint i and p a point of a link that it carries, column i of the
+geometric Jacobian is ``[z_i x (p - o_i); z_i]`` (Siciliano et al., "Robotics: Modelling, Planning and Control", 2009,
+eq. 3.30).
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ FloatArray = NDArray[np.float64]
 class SerialChain:
     """A chain that is ready to be computed.
 
-    Frames are those of the table's links; link 0 is the base, in whose frame everything is expressed, and link i is carried by
-    joint i, counted from 1. The TCP is the end of the table's tail.
+    Frames are those of the table's links; link 0 is the base, in whose frame everything is expressed, and link i is
+    carried by joint i, counted from 1. The TCP is the end of the table's tail.
 
     Args:
         table: the chain.
@@ -37,7 +38,8 @@ class SerialChain:
     def __init__(self, table: ChainTable) -> None:
         self.table = table
         self.n_joints = len(table.joints)
-        # The compiled functions turn joints about z: frames are turned so that z is the joint's axis, and back at the end.
+        # The compiled functions turn joints about z: frames are turned so that z is their joint's axis, and back at the
+        # end.
         alignments = [np.eye(3), *(rotation_to_axis(joint.axis) for joint in table.joints)]
         steps = [transform(joint.xyz, joint.rpy) for joint in table.joints]
         steps.append(table.locate(table.end_link)[1])
@@ -62,7 +64,7 @@ class SerialChain:
         return rotations[0] if is_single else rotations
 
     def jacobian(self, q: ArrayLike) -> FloatArray:
-        """Give the geometric Jacobian of the TCP, shape ``(6, n_joints)``: three linear rows, then three angular ones."""
+        """Give the geometric Jacobian of the TCP, linear rows first, shape ``(6, n_joints)``."""
         joints, is_single = self._joints(q)
         jacobians = _tcp_jacobians(self._origins, joints)
         return jacobians[0] if is_single else jacobians
@@ -76,7 +78,8 @@ class SerialChain:
     def link_transforms(self, q: ArrayLike) -> FloatArray:
         """Give the poses of the base (the identity) and of the links that joints carry, shape ``(n_joints + 1, 4, 4)``.
 
-        A link of the tail, the TCP too, is at ``link_transforms(q)[index] @ offset`` with ``index, offset = table.locate(name)``.
+        A link of the tail, the TCP too, is at ``link_transforms(q)[index] @ offset`` with
+        ``index, offset = table.locate(name)``.
         """
         joints, is_single = self._joints(q)
         transforms = _link_transforms(self._origins, self._alignments, joints)
@@ -205,15 +208,13 @@ def _link_transforms(origins: FloatArray, alignments: FloatArray, q: FloatArray)
     for k in range(n):
         _place_frames(origins, q[k], frames)
         for link in range(n_joints + 1):
-            frame, turn, out = frames[link], alignments[link], transforms[k, link]
+            out = transforms[k, link]
             for row in range(3):
+                frame = frames[link, row]
                 for column in range(3):
-                    out[row, column] = (
-                        frame[row, 0] * turn[column, 0]
-                        + frame[row, 1] * turn[column, 1]
-                        + frame[row, 2] * turn[column, 2]
-                    )
-                out[row, 3] = frame[row, 3]
+                    turn = alignments[link, column]
+                    out[row, column] = frame[0] * turn[0] + frame[1] * turn[1] + frame[2] * turn[2]
+                out[row, 3] = frame[3]
             out[3, 3] = 1.0
     return transforms
 

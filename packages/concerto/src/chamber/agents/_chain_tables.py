@@ -1,11 +1,11 @@
 """Kinematic tables of the arms: the one place where their link lengths, limits and link names are written down.
 
-Convention of URDF: a joint carries its child by ``Trans(xyz) Rot_z(yaw) Rot_y(pitch) Rot_x(roll)`` and then by the rotation
-q about its axis. Lengths in metres, angles in radians, velocities in rad/s, efforts in N m.
+Convention of URDF: a joint carries its child by ``Trans(xyz) Rot_z(yaw) Rot_y(pitch) Rot_x(roll)`` and then by the
+rotation q about its axis. Lengths in metres, angles in radians, velocities in rad/s, efforts in N m.
 
 Sources: Franka Robotics, "Robot and interface specifications" (modified DH parameters and limits of the Panda, which the
-vendor's robot description repeats link by link); UFACTORY's robot description of the xArm6, whose right angles are written
-as 1.5708, with a Robotiq 2F-85 gripper at its flange.
+vendor's robot description repeats link by link); UFACTORY's robot description of the xArm6, whose right angles are
+written as 1.5708, with a Robotiq 2F-85 gripper at its flange.
 """
 
 from __future__ import annotations

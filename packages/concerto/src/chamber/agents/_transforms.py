@@ -36,8 +36,8 @@ def transform(xyz: Sequence[float], rpy: Sequence[float]) -> FloatArray:
 def rotation_to_axis(axis: Sequence[float]) -> FloatArray:
     """Give a rotation that carries the z axis onto a unit vector, the identity for z itself, shape ``(3, 3)``.
 
-    It is the smallest one, ``I + K + K^2 / (1 + c)`` with K the cross-product matrix of ``z x axis`` and ``c = z . axis``; for
-    ``c < 0`` half a turn about x follows the smallest one to the axis so turned.
+    It is the smallest one, ``I + K + K^2 / (1 + c)`` with K the cross-product matrix of ``z x axis`` and ``c = z . axis``;
+    for ``c < 0`` half a turn about x follows the smallest one to the axis so turned.
     """
     x, y, z = axis
     if z < 0.0:
