@@ -120,6 +120,7 @@ class BodySpec:
         mass: kg; None takes it from the geoms. With it, ``diagonal_inertia`` (kg m^2, about the body's origin, which is
             then the centre of mass) must be given too.
         diagonal_inertia: see ``mass``.
+        is_marker: it is drawn for people only; cameras that are sensors do not see it.
     """
 
     name: str
@@ -130,6 +131,7 @@ class BodySpec:
     attached_to: LinkRef | None = None
     mass: float | None = None
     diagonal_inertia: Vector3 | None = None
+    is_marker: bool = False
 
     def __post_init__(self) -> None:
         if (self.motion is Motion.ATTACHED) != (self.attached_to is not None):
