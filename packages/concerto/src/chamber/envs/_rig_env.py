@@ -1,8 +1,8 @@
 """What all tasks on a simulated rig share: seeds, copies, actions, time, pictures. A task adds its scene and its rules.
 
-A task is written once for ``num_envs`` copies: everything it reads and gives has that leading axis. A single environment
-(``num_envs=1``) keeps the axis in its observation leaves, which are then of shape ``(1, k)``, and gives reward and flags as
-plain numbers, as Gymnasium wants them.
+A task is written once for ``num_envs`` copies: everything it reads and gives has that leading axis. A single
+environment (``num_envs=1``) keeps the axis in its observation leaves, which are then of shape ``(1, k)``, and gives
+reward and flags as plain numbers, as Gymnasium wants them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class EpisodeStart:
 class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     """Base class of the tasks in `chamber.envs` that run on a `chamber.sim.backend.RigBackend`.
 
-    ``reset(seed=k)`` starts episode ``k`` of the run that ``root_seed`` names, and with several copies episode ``k + i``
-    in copy i, or ``k[i]`` when a sequence is given; without a seed every copy goes on with its own stream. A start
+    ``reset(seed=k)`` starts episode ``k`` of the run that ``root_seed`` names, and with several copies episode ``k +
+    i`` in copy i, or ``k[i]`` when a sequence is given; without a seed every copy goes on with its own stream. A start
     depends on nothing else, neither on earlier episodes nor on other copies.
 
     Args:
@@ -106,9 +106,9 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         self._models = {robot.uid: robot_model(robot.model) for robot in scene.robots}
         self._widths = {uid: self._models[uid].action_dim for uid in self.agent_uids}
         self._substream = substream
-        self._generators = [
-            derive_substream(f"{substream}.env{env:04d}", root_seed=root_seed).default_rng() for env in range(num_envs)
-        ]
+        self._generators: dict[int, np.random.Generator] = {}
+        for env in range(num_envs):
+            self._start_stream(env, f"{substream}.env{env:04d}")
         self._was_reset = np.zeros(num_envs, dtype=bool)
         self._sensors = tuple(camera for camera in scene.cameras if camera.is_sensor)
         if self._sensors and self.render_backend == "none":
@@ -151,6 +151,10 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
 
     def _accumulate(self) -> None:
         """Update what is accumulated over an episode, once after every control step."""
+
+    def _start_stream(self, env: int, name: str) -> None:
+        """Start the random numbers of a copy anew; a task with more than one consumer adds ``f"{name}.<consumer>"``."""
+        self._generators[env] = derive_substream(name, root_seed=self.root_seed).default_rng()
 
     # --- the Gymnasium interface ----------------------------------------------------------------------------
 
@@ -204,8 +208,8 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             ``elapsed_steps``, ``action_clipped`` per uid, and ``backend``.
 
         Raises:
-            ValueError: a robot is missing or unknown, a shape is wrong or a value is not finite; nothing has moved then.
-            gymnasium.error.ResetNeeded: there was no reset.
+            ValueError: a robot is missing or unknown, a shape is wrong or a value is not finite; nothing has moved
+            then. gymnasium.error.ResetNeeded: there was no reset.
         """
         if not self._was_reset.all():
             raise gym.error.ResetNeeded("call reset() before step()")
@@ -289,17 +293,20 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     def _seed_generators(self, seed: int | Sequence[int] | None, env_idx: NDArray[np.int64]) -> None:
         if seed is None:
             return
-        given = isinstance(seed, Sequence) or isinstance(seed, np.ndarray)
-        seeds = [operator.index(value) for value in seed] if given else [  # type: ignore[union-attr]
-            operator.index(seed) + place for place in range(len(env_idx))  # type: ignore[arg-type]
-        ]
+        seeds = (
+            [operator.index(value) for value in seed]
+            if given
+            else [  # type: ignore[union-attr]
+                operator.index(seed) + place
+                for place in range(len(env_idx))  # type: ignore[arg-type]
+            ]
+        )
         if len(seeds) != len(env_idx):
             raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
         if min(seeds) < 0:
             raise ValueError(f"seed must be >= 0, got {min(seeds)}")
         for env, value in zip(env_idx, seeds, strict=True):
-            substream = derive_substream(f"{self._substream}.episode.{value}", root_seed=self.root_seed)
-            self._generators[env] = substream.default_rng()
+            self._start_stream(int(env), f"{self._substream}.episode.{value}")
 
     def _observation_space(self) -> spaces.Dict:
         def box(size: int) -> spaces.Box:
