@@ -1,7 +1,7 @@
 """What is in a scene, said without any simulator: robots, bodies, holds, cameras, and who may touch whom.
 
-A task describes its scene with these records; a `chamber.sim.backend.RigBackend` builds it. Lengths are in metres, masses
-in kilograms, angles in radians, quaternions ``(w, x, y, z)``.
+A task describes its scene with these records; a `chamber.sim.backend.RigBackend` builds it. Lengths are in metres,
+masses in kilograms, angles in radians, quaternions ``(w, x, y, z)``.
 """
 
 from __future__ import annotations
@@ -246,11 +246,22 @@ class ContactRule:
     Attributes:
         first, second: names of groups; see `arm_group` and `finger_group` for those of robots.
         friction: sliding friction of the pair; None takes the larger one of the two geoms.
+        time_constant: how fast an overlap is pushed out again, s, critically damped; None leaves it to the backend.
+        impedance: how rigid the contact is where it begins and 1 mm deep, both in (0, 1); None leaves it to the backend.
     """
 
     first: str
     second: str
     friction: float | None = None
+    time_constant: float | None = None
+    impedance: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        pair = f"of contact between {self.first!r} and {self.second!r}"
+        if self.time_constant is not None and not _is_positive(self.time_constant):
+            raise ValueError(f"time_constant {pair} must be finite and > 0, got {self.time_constant}")
+        if self.impedance is not None and not all(0.0 < value < 1.0 for value in self.impedance):
+            raise ValueError(f"impedance {pair} must be two numbers in (0, 1), got {self.impedance}")
 
 
 def arm_group(uid: str) -> str:
