@@ -247,7 +247,7 @@ class ContactRule:
         first, second: names of groups; see `arm_group` and `finger_group` for those of robots.
         friction: sliding friction of the pair; None takes the larger one of the two geoms.
         time_constant: how fast an overlap is pushed out again, s, critically damped; None leaves it to the backend.
-        impedance: how rigid the contact is where it begins and 1 mm deep, both in (0, 1); None leaves it to the backend.
+        impedance: how rigid a contact is where it begins and 1 mm deep, each in (0, 1); None leaves it to the backend.
     """
 
     first: str
