@@ -51,7 +51,7 @@ from ripieno.errors import InputError, IntegrityError, RipienoError, StorageErro
 from ripieno.files import CHUNK_BYTES, create_only, sha256_file, sync_directory, write_all, write_atomic
 from ripieno.receipts import seal
 
-__all__ = ["Event", "RunStatus", "RunWriter", "read_events", "read_manifest"]
+__all__ = ["Event", "RunStatus", "RunWriter", "environment", "read_events", "read_manifest"]
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,8 @@ class RunWriter:
             "config_sha256": content_hash(portable_config),
             "seeds": _mapping("seeds", _integers(seeds or {})),
             "inputs": {_input_name(name): _input(name, path) for name, path in (inputs or {}).items()},
-            "versions": _environment.package_versions(),
+            **environment(),
             "git": _environment.git_state(Path()),
-            "machine": _environment.machine(),
             "durability": durability,
             "started_at": _now(),
         }
@@ -417,6 +416,11 @@ def _describe(error: BaseException | None) -> dict[str, str] | None:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def environment() -> dict[str, Any]:
+    """Give what a run records of where it runs: package ``versions`` and the ``machine`` with its processor."""
+    return {"versions": _environment.package_versions(), "machine": _environment.machine()}
 
 
 def read_events(folder: Path | str) -> Iterator[Event]:

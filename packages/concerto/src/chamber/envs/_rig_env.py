@@ -11,7 +11,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 import gymnasium as gym
 import numpy as np
@@ -194,9 +194,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         self._begin(env_idx)
         return self._observation(), {"backend": self.rig.name, "elapsed_steps": self._plain(self.elapsed_steps)}
 
-    def step(
-        self, action: Mapping[str, Any]
-    ) -> tuple[Observation, float | FloatArray, bool | NDArray[np.bool_], bool | NDArray[np.bool_], dict[str, Any]]:
+    def step(self, action: Mapping[str, Any]) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
         """Apply one action per robot for one control step.
 
         Args:
@@ -293,14 +291,10 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     def _seed_generators(self, seed: int | Sequence[int] | None, env_idx: NDArray[np.int64]) -> None:
         if seed is None:
             return
-        seeds = (
-            [operator.index(value) for value in seed]
-            if given
-            else [  # type: ignore[union-attr]
-                operator.index(seed) + place
-                for place in range(len(env_idx))  # type: ignore[arg-type]
-            ]
-        )
+        if isinstance(seed, SupportsIndex):
+            seeds = [operator.index(seed) + place for place in range(len(env_idx))]
+        else:
+            seeds = [operator.index(value) for value in seed]
         if len(seeds) != len(env_idx):
             raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
         if min(seeds) < 0:

@@ -1,8 +1,8 @@
 """`RigBackend`: everything a task asks of a simulator.
 
-A backend steps ``num_envs`` copies of one scene at once. Every array it gives or takes has a leading axis of that length;
-arrays are float64, in SI units and the world frame unless said; poses are ``(x, y, z, w, qx, qy, qz)``. What happens in
-one copy never depends on the others.
+A backend steps ``num_envs`` copies of one scene at once. Every array it gives or takes has a leading axis of that
+length; arrays are float64, in SI units and the world frame unless said; poses are ``(x, y, z, w, qx, qy, qz)``. What
+happens in one copy never depends on the others.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class RigBackend(Protocol):
 
         Args:
             joint_positions: per uid, shape ``(k, n_joints)`` for k copies; every robot must be there.
-            body_poses: per free or kinematic body, shape ``(k, 7)``; a body that is left out goes to its pose of the scene.
+            body_poses: per free or kinematic body, shape ``(k, 7)``; a body that is left out goes to its pose of the
+            scene.
             env_idx: which copies; all when None. The others are not touched, not even in their last bit.
 
         Raises:
@@ -129,7 +130,7 @@ class RigBackend(Protocol):
         ...
 
     def link_wrench(self, uid: str, link: str) -> FloatArray:
-        """Give force and torque that the parent puts on a link at the link's origin, world axes, shape ``(num_envs, 6)``.
+        """Give force and torque of the parent on a link, at the link's origin, world axes, shape ``(num_envs, 6)``.
 
         Weight that gravity compensation carries is in it, because compensation is an applied force.
         """
@@ -151,7 +152,8 @@ class RigBackend(Protocol):
         """Give what a camera sees in one copy.
 
         Raises:
-            ChamberEnvCompatibilityError: there is no off-screen rendering on this machine; the message says what to install.
+            ChamberEnvCompatibilityError: there is no off-screen rendering on this machine; the message says what to
+            install.
         """
         ...
 

@@ -4,7 +4,7 @@ Three nouns: a *section* has a heading, plain text, *figures* and *tables*. `ren
 HTML file that loads nothing; `render_run` writes the page of any run folder; `print_table` is for terminals.
 """
 
-from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg
+from ripieno.report._figures import FIGURE_STYLE, PALETTE, figure_to_svg, png_to_svg
 from ripieno.report._page import Figure, Section, Table, Verdict, render_page
 from ripieno.report._run_page import render_run, render_runs
 from ripieno.report._terminal import print_table
@@ -17,6 +17,7 @@ __all__ = [
     "Table",
     "Verdict",
     "figure_to_svg",
+    "png_to_svg",
     "print_table",
     "render_page",
     "render_run",

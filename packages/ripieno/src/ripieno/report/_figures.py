@@ -6,15 +6,19 @@ computed with a wider font, so nothing overlaps. Black becomes the page's text c
 
 from __future__ import annotations
 
+import base64
 import io
 import re
+import struct
 import warnings
 from typing import TYPE_CHECKING, Any
+
+from ripieno.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-__all__ = ["FIGURE_STYLE", "PALETTE", "figure_to_svg", "with_unique_ids"]
+__all__ = ["FIGURE_STYLE", "PALETTE", "figure_to_svg", "png_to_svg", "with_unique_ids"]
 
 PALETTE = ("#2f7ec2", "#d2691e", "#1f9270", "#b45fc0", "#c9445d", "#8a7a1f", "#6b7f8f")
 """Line colours in order of use; each has a contrast of at least 3:1 on the light and on the dark page."""
@@ -52,6 +56,10 @@ _MATH_FONTS = "'DejaVu Sans', 'Bitstream Vera Sans', Verdana, Geneva, sans-serif
 """Formulas are placed letter by letter, so they need a font as wide as the one they were measured with."""
 _TEXT_FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
 
+_PNG_START = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+_PNG_SIZE_END = len(_PNG_START) + 8
+"""Where width and height end: they are the first fields of the first chunk."""
+
 _PROLOGUE = re.compile(r"\A.*?(?=<svg)", re.DOTALL)
 _METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
 _GLOBAL_STYLE = re.compile(r"\s*<defs>\s*<style type=\"text/css\">[^<]*</style>\s*</defs>")
@@ -87,6 +95,22 @@ def figure_to_svg(figure: MatplotlibFigure) -> str:
     svg = _WHITE.sub("var(--paper, #ffffff)", _BLACK.sub("currentColor", svg))
     inherited = '<svg fill="currentColor" stroke-linejoin="round" stroke-linecap="butt"'
     return svg.replace("<svg", inherited, 1).strip()
+
+
+def png_to_svg(png: bytes) -> str:
+    """Give a PNG picture as one ``<svg>`` element that holds it, for pages that load nothing.
+
+    Raises:
+        InputError: these are not the bytes of a PNG file.
+    """
+    if not png.startswith(_PNG_START) or len(png) < _PNG_SIZE_END:
+        raise InputError("a picture must be the bytes of a PNG file")
+    width, height = struct.unpack(">II", png[_PNG_SIZE_END - 8 : _PNG_SIZE_END])
+    data = base64.b64encode(png).decode("ascii")
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+        f'<image width="{width}" height="{height}" href="data:image/png;base64,{data}"/></svg>'
+    )
 
 
 def _with_page_fonts(tag: re.Match[str]) -> str:
