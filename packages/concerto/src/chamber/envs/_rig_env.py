@@ -255,6 +255,19 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         """Free the simulator."""
         self.rig.close()
 
+    def privileged_observation(self) -> Observation:
+        """Give the observation of the current state without pictures, as no wrapper has filtered it; for references."""
+        return {
+            "agent": {
+                uid: {
+                    "qpos": self.rig.qpos(uid).astype(np.float32),
+                    "qvel": self.rig.qvel(uid).astype(np.float32),
+                }
+                for uid in self.agent_uids
+            },
+            "extra": {name: value.astype(np.float32) for name, value in self._extra_observation().items()},
+        }
+
     # --- shared pieces of tasks -----------------------------------------------------------------------------
 
     def arm_qvel(self, uid: str) -> FloatArray:
@@ -332,16 +345,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         return spaces.Dict(parts)
 
     def _observation(self) -> Observation:
-        obs: Observation = {
-            "agent": {
-                uid: {
-                    "qpos": self.rig.qpos(uid).astype(np.float32),
-                    "qvel": self.rig.qvel(uid).astype(np.float32),
-                }
-                for uid in self.agent_uids
-            },
-            "extra": {name: value.astype(np.float32) for name, value in self._extra_observation().items()},
-        }
+        obs = self.privileged_observation()
         if self._sensors:
             obs["sensor_data"] = {camera.name: self._sensor_picture(camera.name) for camera in self._sensors}
         return obs
