@@ -4,14 +4,15 @@ Every function takes one configuration of shape ``(n_joints,)`` or many of shape
 have the leading axis m and are equal to the single ones bit for bit. Joint limits are not looked at and angles are not
 wrapped; joints that are not finite give results that are not finite.
 
-With ``o_i`` and ``z_i`` the origin and the unit axis of joint i and p a point of a link that it carries, column i of the
-geometric Jacobian is ``[z_i x (p - o_i); z_i]`` (Siciliano et al., "Robotics: Modelling, Planning and Control", 2009,
-eq. 3.30).
+With ``o_i`` and ``z_i`` the origin and the unit axis of joint i and p a point of a link that it carries, column i of
+the geometric Jacobian is ``[z_i x (p - o_i); z_i]`` (Siciliano et al., "Robotics: Modelling, Planning and Control",
+2009, section 3.1).
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -20,9 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from chamber.agents._chain_tables import ChainTable
 from chamber.agents._transforms import rotation_to_axis, transform
 
-__all__ = ["SerialChain"]
+__all__ = ["SerialChain", "TcpKinematics"]
 
 FloatArray = NDArray[np.float64]
+
+
+class TcpKinematics(NamedTuple):
+    """Where the TCP is and how it moves with the joints; see `SerialChain` for shapes."""
+
+    position: FloatArray
+    rotation: FloatArray
+    jacobian: FloatArray
 
 
 class SerialChain:
@@ -69,11 +78,13 @@ class SerialChain:
         jacobians = _tcp_jacobians(self._origins, joints)
         return jacobians[0] if is_single else jacobians
 
-    def tcp_and_jacobian(self, q: ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def tcp_kinematics(self, q: ArrayLike) -> TcpKinematics:
         """Give what `tcp_position`, `tcp_rotation` and `jacobian` give, in one pass over the chain."""
         joints, is_single = self._joints(q)
         positions, rotations, jacobians = _tcps_and_jacobians(self._origins, joints)
-        return (positions[0], rotations[0], jacobians[0]) if is_single else (positions, rotations, jacobians)
+        if is_single:
+            return TcpKinematics(positions[0], rotations[0], jacobians[0])
+        return TcpKinematics(positions, rotations, jacobians)
 
     def link_transforms(self, q: ArrayLike) -> FloatArray:
         """Give the poses of the base (the identity) and of the links that joints carry, shape ``(n_joints + 1, 4, 4)``.

@@ -3,8 +3,8 @@
 Convention of URDF: a joint carries its child by ``Trans(xyz) Rot_z(yaw) Rot_y(pitch) Rot_x(roll)`` and then by the
 rotation q about its axis. Lengths in metres, angles in radians, velocities in rad/s, efforts in N m.
 
-Sources: Franka Robotics, "Robot and interface specifications" (modified DH parameters and limits of the Panda, which the
-vendor's robot description repeats link by link); UFACTORY's robot description of the xArm6, whose right angles are
+Sources: Franka Robotics, "Robot and interface specifications" (modified DH parameters and limits of the Panda, which
+the vendor's robot description repeats link by link); UFACTORY's robot description of the xArm6, whose right angles are
 written as 1.5708, with a Robotiq 2F-85 gripper at its flange.
 """
 
@@ -122,6 +122,18 @@ class ChainTable:
                 return len(self.joints), pose
         known = ", ".join((*self.link_names, *(fixed.child for fixed in self.tail)))
         raise KeyError(f"the chain has no link {link!r}; it has {known}")
+
+    def ending_at(self, link: str) -> ChainTable:
+        """Give the part of the chain from the base to ``link``.
+
+        Raises:
+            KeyError: the chain has no such link; the message lists those it has.
+        """
+        n_joints, _ = self.locate(link)
+        if link in self.link_names:
+            return ChainTable(self.base_link, self.joints[:n_joints])
+        n_fixed = 1 + [fixed.child for fixed in self.tail].index(link)
+        return ChainTable(self.base_link, self.joints, self.tail[:n_fixed])
 
 
 _RIGHT = math.pi / 2.0

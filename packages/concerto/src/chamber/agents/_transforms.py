@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["rotation_from_rpy", "rotation_to_axis", "transform"]
+__all__ = ["rotation_from_rpy", "rotation_to_axis", "rotation_to_rpy", "transform"]
 
 FloatArray = NDArray[np.float64]
 
@@ -25,6 +25,19 @@ def rotation_from_rpy(rpy: Sequence[float]) -> FloatArray:
     )
 
 
+def rotation_to_rpy(rotation: FloatArray) -> tuple[float, float, float]:
+    """Give ``(roll, pitch, yaw)`` that `rotation_from_rpy` makes ``rotation`` of, to rounding for every rotation.
+
+    Where the pitch is a right angle only the difference of yaw and roll is determined; roll is then computed from the
+    yaw that was chosen, so that what is lost in one is made up for in the other.
+    """
+    yaw = math.atan2(rotation[1, 0], rotation[0, 0])
+    cosine, sine = math.cos(yaw), math.sin(yaw)
+    pitch = math.atan2(-rotation[2, 0], cosine * rotation[0, 0] + sine * rotation[1, 0])
+    roll = math.atan2(sine * rotation[0, 2] - cosine * rotation[1, 2], cosine * rotation[1, 1] - sine * rotation[0, 1])
+    return roll, pitch, yaw
+
+
 def transform(xyz: Sequence[float], rpy: Sequence[float]) -> FloatArray:
     """Give ``Trans(xyz) Rot(rpy)``, shape ``(4, 4)``."""
     matrix = np.eye(4)
@@ -36,8 +49,8 @@ def transform(xyz: Sequence[float], rpy: Sequence[float]) -> FloatArray:
 def rotation_to_axis(axis: Sequence[float]) -> FloatArray:
     """Give a rotation that carries the z axis onto a unit vector, the identity for z itself, shape ``(3, 3)``.
 
-    It is the smallest one, ``I + K + K^2 / (1 + c)`` with K the cross-product matrix of ``z x axis`` and ``c = z . axis``;
-    for ``c < 0`` half a turn about x follows the smallest one to the axis so turned.
+    It is the smallest one, ``I + K + K^2 / (1 + c)`` with K the cross-product matrix of ``z x axis`` and c the cosine
+    ``z . axis``; for ``c < 0`` half a turn about x follows the smallest one to the axis so turned.
     """
     x, y, z = axis
     if z < 0.0:
