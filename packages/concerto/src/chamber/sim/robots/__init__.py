@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from chamber.sim.robots.model import ActionMap, FloatArray, JointIndex, LinkCapsule, RobotModel
+from chamber.sim.robots.model import ActionMap, FloatArray, JointIndex, LinkCapsule, LinkInertial, RobotModel
 from chamber.sim.robots.panda import panda_partner, panda_wristcam
+from chamber.sim.robots.xarm6 import xarm6_robotiq
 
-__all__ = ["ActionMap", "FloatArray", "JointIndex", "LinkCapsule", "RobotModel", "robot_model", "robot_names"]
+__all__ = [
+    "ActionMap",
+    "FloatArray",
+    "JointIndex",
+    "LinkCapsule",
+    "LinkInertial",
+    "RobotModel",
+    "robot_model",
+    "robot_names",
+]
 
 _ROBOTS: dict[str, Callable[[], RobotModel]] = {
     "panda_partner": panda_partner,
     "panda_wristcam": panda_wristcam,
+    "xarm6_robotiq": xarm6_robotiq,
 }
 
 

@@ -67,6 +67,15 @@ class Document:
                     x0, y0, z0, x1, y1, z1 = _numbers(geom.attrib["fromto"])
                     yield body.attrib["name"], (x0, y0, z0), (x1, y1, z1), float(geom.attrib["size"])
 
+    def inertials(self) -> Iterator[tuple[str, float, Vector3, list[float]]]:
+        """Give link, mass, centre of mass and inertia (xx, yy, zz, xy, xz, yz) of every body that has them."""
+        for body in self._world.iter("body"):
+            inertial = body.find("inertial")
+            if inertial is not None:
+                x, y, z = _numbers(inertial.attrib["pos"])
+                moments = _numbers(inertial.get("fullinertia") or f"{inertial.attrib['diaginertia']} 0 0 0")
+                yield body.attrib["name"], float(inertial.attrib["mass"]), (x, y, z), moments
+
     @property
     def _world(self) -> ElementTree.Element:
         world = self._root.find("worldbody")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from chamber.sim.robots import _mjcf
 from chamber.sim.scene import Vector3
 
-__all__ = ["ActionMap", "FloatArray", "JointIndex", "LinkCapsule", "RobotModel"]
+__all__ = ["ActionMap", "FloatArray", "JointIndex", "LinkCapsule", "LinkInertial", "RobotModel"]
 
 FloatArray = NDArray[np.float64]
 
@@ -36,6 +36,23 @@ class LinkCapsule:
     start: Vector3
     end: Vector3
     radius: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkInertial:
+    """Mass and inertia of one link.
+
+    Attributes:
+        link: its name.
+        mass: kg.
+        center_of_mass: in the frame of the link, m.
+        inertia: about the centre of mass, in the axes of the link, kg m^2, shape ``(3, 3)``.
+    """
+
+    link: str
+    mass: float
+    center_of_mass: Vector3
+    inertia: FloatArray
 
 
 class ActionMap(Protocol):
@@ -138,6 +155,14 @@ class RobotModel:
         capsules = (LinkCapsule(link, start, end, radius) for link, start, end, radius in self.document.capsules("arm"))
         return (*capsules, *self.envelope)
 
+    @cached_property
+    def link_inertials(self) -> tuple[LinkInertial, ...]:
+        """Mass and inertia of every link that has them, from the base outwards, the links of the hand among them."""
+        return tuple(
+            LinkInertial(link, mass, center, _symmetric(moments))
+            for link, mass, center, moments in self.document.inertials()
+        )
+
     def mjcf_text(self) -> str:
         """Give the MJCF of this robot alone, with its base frame at the origin of the world."""
         return self.document.text()
@@ -167,3 +192,10 @@ class RobotModel:
         limits = np.array([self.document.joint_ranges[name][end] for name in self.joint_names])
         limits.setflags(write=False)
         return limits
+
+
+def _symmetric(moments: list[float]) -> FloatArray:
+    xx, yy, zz, xy, xz, yz = moments
+    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    matrix.setflags(write=False)
+    return matrix

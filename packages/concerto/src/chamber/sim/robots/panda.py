@@ -55,5 +55,5 @@ def _panda(name: str, description: str, document: Document) -> RobotModel:
         hold_offset=(0.0, 0.0, 0.1034),
         finger_links=("panda_leftfinger", "panda_rightfinger"),
         opening_axes={"panda_leftfinger": (0.0, 1.0, 0.0), "panda_rightfinger": (0.0, -1.0, 0.0)},
-        envelope=(LinkCapsule("panda_hand", (0.0, -0.055, 0.088), (0.0, 0.055, 0.088), 0.025),),
+        envelope=(LinkCapsule("panda_hand", (0.0, -0.05, 0.0857), (0.0, 0.05, 0.0857), 0.033),),
     )
