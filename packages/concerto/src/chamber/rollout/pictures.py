@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ripieno.errors import InputError
 
-__all__ = ["SUFFIXES", "Frame", "captioned", "png_bytes", "require_picture_path", "write_pictures"]
+__all__ = ["SUFFIXES", "Frame", "PictureFile", "captioned", "png_bytes", "require_picture_path", "write_pictures"]
 
 Frame = NDArray[np.uint8]
 """One picture, shape ``(height, width, 3)``."""
@@ -45,40 +48,69 @@ def require_picture_path(path: Path, *, overwrite: bool = False) -> None:
         raise InputError(f"{path} exists already; choose another name, or replace it with --force")
 
 
+class PictureFile:
+    """A file that takes frames one by one and appears under its name, whole, when the block ends.
+
+    A PNG keeps the last frame. When the block is left by Ctrl-C the frames so far are kept; any other exception
+    leaves no file. Frames of an MP4 are written as they come, so a long video needs little memory; a GIF holds them
+    all until the end.
+
+    Args:
+        path: see `require_picture_path`.
+        frames_per_second: of a video.
+        overwrite: replace a file of this name.
+
+    Raises:
+        InputError: the path cannot be used, a frame is no picture or differs in size from the first, or there was none.
+    """
+
+    def __init__(self, path: Path, *, frames_per_second: float = 20.0, overwrite: bool = False) -> None:
+        require_picture_path(path, overwrite=overwrite)
+        if not (np.isfinite(frames_per_second) and frames_per_second > 0.0):
+            raise InputError(f"frames_per_second must be finite and > 0, got {frames_per_second}")
+        self.path = path
+        self.n_frames = 0
+        self._shape: tuple[int, ...] = ()
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+        self._sink = _SINKS[path.suffix.lower()](self._temporary, frames_per_second)
+
+    def add(self, frame: Frame) -> None:
+        """Take one frame."""
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
+            raise InputError(f"a frame must be uint8 of shape (height, width, 3), got {frame.dtype} {frame.shape}")
+        if self._shape and frame.shape != self._shape:
+            raise InputError(f"all frames must have the shape of the first, {self._shape}, got {frame.shape}")
+        self._shape = frame.shape
+        with _said_in_one_line(self.path):
+            self._sink.add(frame)
+        self.n_frames += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        is_kept = kind is None or (issubclass(kind, KeyboardInterrupt) and self.n_frames > 0)
+        try:
+            if is_kept and self.n_frames == 0:
+                raise InputError(f"there is no frame for {self.path}")
+            with _said_in_one_line(self.path):
+                self._sink.close()
+                if is_kept:
+                    self._temporary.replace(self.path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
 def write_pictures(
     path: Path, frames: Iterable[Frame], *, frames_per_second: float = 20.0, overwrite: bool = False
 ) -> int:
-    """Write frames into one file and give their number; a PNG takes the last one.
-
-    Frames of an MP4 are read one by one, so a long video needs little memory. The file appears under its name when it
-    is complete.
-
-    Raises:
-        InputError: there is no frame, or see `require_picture_path`; nothing was written.
-    """
-    require_picture_path(path, overwrite=overwrite)
-    if not (np.isfinite(frames_per_second) and frames_per_second > 0.0):
-        raise InputError(f"frames_per_second must be finite and > 0, got {frames_per_second}")
-    counted = _Counted(frames)
-    first = next(counted, None)
-    if first is None:
-        raise InputError(f"there is no frame for {path}")
-    every = chain([first], counted)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
-    try:
-        if path.suffix.lower() == ".mp4":
-            _write_mp4(temporary, every, frames_per_second)
-        elif path.suffix.lower() == ".gif":
-            _write_gif(temporary, every, frames_per_second)
-        else:
-            *_, last = every
-            temporary.write_bytes(png_bytes(last))
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return counted.number
+    """Write frames into one file, see `PictureFile`, and give their number."""
+    with PictureFile(path, frames_per_second=frames_per_second, overwrite=overwrite) as file:
+        for frame in frames:
+            file.add(frame)
+    return file.n_frames
 
 
 def png_bytes(frame: Frame) -> bytes:
@@ -102,60 +134,86 @@ def captioned(frame: Frame, text: str) -> Frame:
     return np.asarray(picture)
 
 
-class _Counted(Iterator[Frame]):
-    """Passes frames on, counts them, and refuses what is no picture."""
-
-    def __init__(self, frames: Iterable[Frame]) -> None:
-        self._frames = iter(frames)
-        self._shape: tuple[int, ...] | None = None
-        self.number = 0
-
-    def __next__(self) -> Frame:
-        frame = next(self._frames)
-        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape[2] != 3:
-            raise InputError(f"a frame must be uint8 of shape (height, width, 3), got {frame.dtype} {frame.shape}")
-        if self._shape is not None and frame.shape != self._shape:
-            raise InputError(f"all frames must have the shape of the first, {self._shape}, got {frame.shape}")
-        self._shape = frame.shape
-        self.number += 1
-        return frame
+@contextmanager
+def _said_in_one_line(path: Path) -> Generator[None]:
+    """Turn what the file system or the encoder says into one clear error."""
+    try:
+        yield
+    except OSError as error:  # the encoder's errors are of this family too
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _write_mp4(path: Path, frames: Iterable[Frame], frames_per_second: float) -> None:
-    from fractions import Fraction
+class _Sink(Protocol):
+    def __init__(self, path: Path, frames_per_second: float) -> None: ...
 
-    import av
+    def add(self, frame: Frame) -> None: ...
 
-    with av.open(str(path), mode="w", format="mp4") as container:
-        stream = None
-        for frame in frames:
-            even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 with 4:2:0 needs even sides
-            if stream is None:
-                rate = Fraction(frames_per_second).limit_denominator(1000)
-                stream = container.add_stream("libx264", rate=rate, options={"crf": "20"})
-                stream.height, stream.width, stream.pix_fmt = even.shape[0], even.shape[1], "yuv420p"
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")))
-        if stream is not None:
-            container.mux(stream.encode(None))
+    def close(self) -> None: ...
 
 
-def _write_gif(path: Path, frames: Iterable[Frame], frames_per_second: float) -> None:
-    from PIL import Image
+class _PngSink:
+    def __init__(self, path: Path, frames_per_second: float) -> None:
+        del frames_per_second
+        self._path = path
+        self._last: Frame | None = None
 
-    # One palette for all frames, so that still surfaces do not flicker.
-    first, *others = frames
-    palette = Image.fromarray(_mosaic([first, *others])).quantize(colors=255)
-    pictures = [
-        Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in (first, *others)
-    ]
-    pictures[0].save(
-        path,
-        format="GIF",
-        save_all=True,
-        append_images=pictures[1:],
-        duration=round(1000.0 / frames_per_second),
-        loop=0,
-    )
+    def add(self, frame: Frame) -> None:
+        self._last = frame
+
+    def close(self) -> None:
+        if self._last is not None:
+            self._path.write_bytes(png_bytes(self._last))
+
+
+class _GifSink:
+    def __init__(self, path: Path, frames_per_second: float) -> None:
+        self._path = path
+        self._frame_ms = round(1000.0 / frames_per_second)
+        self._frames: list[Frame] = []
+
+    def add(self, frame: Frame) -> None:
+        self._frames.append(frame)
+
+    def close(self) -> None:
+        from PIL import Image
+
+        if not self._frames:
+            return
+        # One palette for all frames, so that still surfaces do not flicker.
+        palette = Image.fromarray(_mosaic(self._frames)).quantize(colors=255)
+        first, *others = (
+            Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in self._frames
+        )
+        first.save(self._path, format="GIF", save_all=True, append_images=others, duration=self._frame_ms, loop=0)
+
+
+class _Mp4Sink:
+    def __init__(self, path: Path, frames_per_second: float) -> None:
+        self._path = path
+        self._rate = Fraction(frames_per_second).limit_denominator(1000)
+        self._container: Any = None
+        self._stream: Any = None
+
+    def add(self, frame: Frame) -> None:
+        import av
+
+        even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 with 4:2:0 needs even sides
+        if self._container is None:
+            self._container = av.open(str(self._path), mode="w", format="mp4")
+            self._stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": "20"})
+            self._stream.height, self._stream.width = even.shape[:2]
+            self._stream.pix_fmt = "yuv420p"
+        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
+        self._container.mux(self._stream.encode(picture))
+
+    def close(self) -> None:
+        if self._container is None:
+            return
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+
+
+_SINKS: dict[str, type[_Sink]] = {".gif": _GifSink, ".mp4": _Mp4Sink, ".png": _PngSink}
 
 
 def _mosaic(frames: Sequence[Frame]) -> Frame:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chamber import tasks
+from chamber.errors import ChamberEnvCompatibilityError
 from chamber.rollout.episode import Episode, play_episode
 from chamber.rollout.pictures import Frame, captioned
 from chamber.rollout.references import reference
@@ -36,6 +37,7 @@ __all__ = [
     "make_team",
     "read_session",
     "run_session",
+    "why_no_pictures",
 ]
 
 EPISODES_PER_SEED = 1000
@@ -187,6 +189,24 @@ def make_environment(config: SessionConfig, *, render: bool = False) -> Any:
         raise InputError(f"{config.slug} does not take all of {', '.join(overrides)}: {error}") from error
     except ValueError as error:
         raise InputError(f"{config.slug}: {error}") from error
+
+
+def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibilityError | None:
+    """Give the reason why no picture of a session can be made here, or None.
+
+    Raises:
+        InputError: the environment cannot be built at all.
+        ChamberEnvCompatibilityError: likewise.
+    """
+    if tasks.get(config.task_id, config.version).sim_backend != "mujoco":
+        return InputError(f"{config.slug} has no camera: it is not simulated in three dimensions")
+    with closing(make_environment(config, render=True)) as env:
+        env.reset(seed=0)
+        try:
+            env.unwrapped.picture()
+        except ChamberEnvCompatibilityError as error:
+            return error
+    return None
 
 
 def make_team(config: SessionConfig, env: Any) -> Team:

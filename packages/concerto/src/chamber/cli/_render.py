@@ -1,0 +1,82 @@
+"""``chamber render``: a picture, a GIF or a video of a task."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from chamber.cli._options import parameters_of, progress_bar, what_is_played
+
+__all__ = ["render_command"]
+
+
+@click.command("render")
+@what_is_played
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="File to make: .png (the last frame), .gif or .mp4."
+)
+@click.option("--steps", type=click.IntRange(min=0), help="Control steps to play. Default: until the episode ends.")
+@click.option("--camera", metavar="NAME", default="render_camera", show_default=True, help="Camera of the scene.")
+@click.option("--fps", type=click.FloatRange(1.0, 120.0), default=20.0, show_default=True, help="Frames per second.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+def render_command(
+    task: str,
+    condition: str | None,
+    seed: int,
+    partner: str | None,
+    partner_parameters: tuple[str, ...],
+    episode_length: int | None,
+    out: Path,
+    steps: int | None,
+    camera: str,
+    fps: float,
+    force: bool,
+) -> None:
+    """Make a picture or a video of a task.
+
+    One episode is played by the reference team; a video shows every control step, a PNG the last one. At 20 frames per
+    second a video runs in real time.
+
+    \b
+    Examples:
+      chamber render cocarry --out start.png --steps 0
+      chamber render coinsert --out insert.gif --fps 10
+      chamber render stage1_pickplace_om --camera workspace --steps 20 --out cell.png
+    """
+    from chamber.rollout.pictures import PictureFile
+    from chamber.rollout.session import SessionConfig, make_environment, make_team, why_no_pictures
+    from ripieno.errors import InputError
+
+    config = SessionConfig.of(
+        task,
+        condition=condition,
+        seed=seed,
+        partner=partner,
+        partner_parameters=parameters_of(partner_parameters),
+        episode_length=episode_length,
+    )
+    file = PictureFile(out, frames_per_second=fps, overwrite=force)
+    problem = why_no_pictures(config)
+    if problem is not None:
+        raise problem
+    with closing(make_environment(config, render=True)) as env, progress_bar(steps or 0) as progress, file:
+        task_env = env.unwrapped
+        cameras = [known.name for known in task_env.rig.scene.cameras]
+        if camera not in cameras:
+            raise InputError(f"{config.slug} has no camera {camera!r}; it has {', '.join(cameras)}")
+        team = make_team(config, env)
+        obs, _ = env.reset(seed=config.initial_state_seed(0))
+        team.reset(seed=config.initial_state_seed(0))
+        file.add(task_env.picture(camera))
+        is_over, step = False, 0
+        while not is_over and (steps is None or step < steps):
+            obs, _, terminated, truncated, _ = env.step(team.act(obs))
+            is_over, step = terminated or truncated, step + 1
+            progress(step, f"control step {step}")
+            if out.suffix.lower() != ".png":
+                file.add(task_env.picture(camera))
+        if out.suffix.lower() == ".png":
+            file.add(task_env.picture(camera))
+    click.echo(f"{out}: control step {step} of {config.slug}, {file.n_frames} frames")

@@ -1,0 +1,52 @@
+"""``chamber replay``: play a recorded session again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from chamber.cli._options import progress_bar
+
+__all__ = ["replay_command"]
+
+
+@click.command("replay")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.pass_context
+def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
+    """Play a recorded session again and compare.
+
+    First the folder is verified. Then every episode is played again from its seed, and every action, observation and
+    reward is compared: bit for bit when this machine has the processor features and package versions of the one that
+    recorded it, within a tolerance otherwise.
+
+    \b
+    Example:
+      chamber replay runs/first
+
+    Exit code 0: it came out as recorded; 1: it did not, or the folder does not verify.
+    """
+    from chamber.cli._app import EXIT_NEGATIVE
+    from chamber.rollout.replay import replay_session
+    from chamber.rollout.session import read_session
+
+    with progress_bar(len(read_session(folder).episodes)) as progress:
+        replay = replay_session(folder, progress=progress)
+    if as_json:
+        click.echo(json.dumps({"holds": replay.holds, **asdict(replay)}))
+    else:
+        how = "bit for bit" if replay.tolerance == 0.0 else f"within {replay.tolerance:g} (another kind of machine)"
+        identical = sum(episode.is_identical for episode in replay.episodes)
+        click.echo(f"{identical} of {len(replay.episodes)} episodes are identical; compared {how}.")
+        for episode in replay.episodes:
+            if not episode.is_identical:
+                click.echo(
+                    f"episode {episode.episode_idx + 1}: {episode.where} differs by {episode.largest_difference:g}"
+                )
+        click.echo("The session holds." if replay.holds else "The session does not come out as it was recorded.")
+    if not replay.holds:
+        ctx.exit(EXIT_NEGATIVE)
