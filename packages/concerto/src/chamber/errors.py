@@ -1,6 +1,6 @@
 """What Chamber raises when it cannot do what its names promise."""
 
-__all__ = ["ChamberEnvCompatibilityError"]
+__all__ = ["ChamberEnvCompatibilityError", "SimulationDivergedError"]
 
 
 class ChamberEnvCompatibilityError(RuntimeError):
@@ -8,3 +8,7 @@ class ChamberEnvCompatibilityError(RuntimeError):
 
     Chamber fails loudly here: a silent fallback would invalidate what the wrapped environment measures.
     """
+
+
+class SimulationDivergedError(RuntimeError):
+    """A simulated state stopped being finite; its copy must be reset before it is stepped again."""

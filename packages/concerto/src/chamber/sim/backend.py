@@ -136,6 +136,10 @@ class RigBackend(Protocol):
         """
         ...
 
+    def carried_mass(self, uid: str, link: str) -> float:
+        """Give the mass of a link and of all that is fixed or jointed to it further out, kg."""
+        ...
+
     def set_collision_groups(self, first: str, second: str, *, enabled: bool) -> None:
         """Let two groups of a `chamber.sim.scene.ContactRule` touch or pass through each other from now on."""
         ...

@@ -1,0 +1,105 @@
+"""Off-screen pictures of MuJoCo states: colour and metric depth in one pass."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from chamber.errors import ChamberEnvCompatibilityError
+from chamber.sim._mujoco_bindings import MjData, MjModel, mujoco
+from chamber.sim._mujoco_looks import MARKER_GROUP
+from chamber.sim._mujoco_names import named
+from chamber.sim.backend import Picture
+from chamber.sim.scene import CameraSpec
+
+__all__ = ["SceneRenderer"]
+
+_MOST_SHAPES = 2000
+
+
+class SceneRenderer:
+    """The cameras of a scene. Nothing is allocated before the first picture.
+
+    Args:
+        model: with a camera called ``/name`` for each of these.
+        cameras: what they are.
+    """
+
+    def __init__(self, model: MjModel, cameras: Sequence[CameraSpec]) -> None:
+        self._model = model
+        self._cameras = {camera.name: camera for camera in cameras}
+        self._canvas: _Canvas | None = None
+
+    def render(self, name: str, data: MjData) -> Picture:
+        """Give what a camera sees.
+
+        Raises:
+            KeyError: there is no such camera.
+            ChamberEnvCompatibilityError: there is no off-screen rendering on this machine.
+        """
+        camera = named("camera", self._cameras, name)
+        if self._canvas is None:
+            self._canvas = _Canvas(self._model)
+        return self._canvas.draw(camera, data)
+
+    def close(self) -> None:
+        """Free what was allocated."""
+        if self._canvas is not None:
+            self._canvas.free()
+            self._canvas = None
+
+
+class _Canvas:
+    """An OpenGL context with a frame buffer as large as the largest camera."""
+
+    def __init__(self, model: MjModel) -> None:
+        self._model = model
+        visual = model.vis.global_
+        try:
+            context = mujoco.GLContext(visual.offwidth, visual.offheight)
+            context.make_current()
+            target = mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100))
+        except Exception as error:
+            raise ChamberEnvCompatibilityError(
+                "there is no off-screen rendering on this machine "
+                f"(MUJOCO_GL={os.environ.get('MUJOCO_GL')!r}, {type(error).__name__}: {error}); on Debian and Ubuntu "
+                "install it with: apt-get install libegl1 libgl1-mesa-dri (ADR-001 §Risks)"
+            ) from error
+        mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), target)
+        target.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
+        self._context = context
+        self._target = target
+        self._drawing = mujoco.MjvScene(model, maxgeom=_MOST_SHAPES)
+        self._option = mujoco.MjvOption()
+        self._view = mujoco.MjvCamera()
+        self._view.type = int(mujoco.mjtCamera.mjCAMERA_FIXED)
+        self.free = weakref.finalize(self, _free, context, target)
+
+    def draw(self, camera: CameraSpec, data: MjData) -> Picture:
+        """Give what a camera sees."""
+        self._model.vis.map.znear, self._model.vis.map.zfar = camera.near, camera.far
+        self._option.geomgroup[MARKER_GROUP] = not camera.is_sensor
+        self._view.fixedcamid = self._model.camera(f"/{camera.name}").id
+        everything = int(mujoco.mjtCatBit.mjCAT_ALL)
+        mujoco.mjv_updateScene(self._model, data, self._option, None, self._view, everything, self._drawing)
+        self._drawing.flags[int(mujoco.mjtRndFlag.mjRND_SHADOW)] = not camera.is_sensor
+        self._drawing.flags[int(mujoco.mjtRndFlag.mjRND_REFLECTION)] = not camera.is_sensor
+        rgb = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        inverse_depth = np.empty((camera.height, camera.width), dtype=np.float32)
+        frame = mujoco.MjrRect(0, 0, camera.width, camera.height)
+        self._context.make_current()
+        mujoco.mjr_render(frame, self._drawing, self._target)
+        mujoco.mjr_readPixels(rgb, inverse_depth, frame, self._target)
+        # The buffer holds 1 at the near plane and 0 at the far plane, linear in 1 / depth; its first row is the lowest.
+        depth = camera.near * camera.far / (camera.near + inverse_depth[::-1] * (camera.far - camera.near))
+        return Picture(rgb=rgb[::-1].copy(), depth=depth.astype(np.float32))
+
+
+def _free(context: Any, target: Any) -> None:
+    with context.as_current():
+        target.free()
+    context.free()
