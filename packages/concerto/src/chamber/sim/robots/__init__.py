@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from chamber.sim.robots.allegro import allegro_hand_right
+from chamber.sim.robots.fetch import fetch
 from chamber.sim.robots.model import ActionMap, FloatArray, JointIndex, LinkCapsule, LinkInertial, RobotModel
 from chamber.sim.robots.panda import panda_partner, panda_wristcam
 from chamber.sim.robots.xarm6 import xarm6_robotiq
@@ -21,6 +23,8 @@ __all__ = [
 ]
 
 _ROBOTS: dict[str, Callable[[], RobotModel]] = {
+    "allegro_hand_right": allegro_hand_right,
+    "fetch": fetch,
     "panda_partner": panda_partner,
     "panda_wristcam": panda_wristcam,
     "xarm6_robotiq": xarm6_robotiq,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ARM_STEP", "ActuatorRule", "AffineActionMap", "displacement", "position"]
+__all__ = ["ARM_STEP", "ActuatorRule", "AffineActionMap", "displacement", "position", "velocity"]
 
 FloatArray = NDArray[np.float64]
 
@@ -34,6 +34,11 @@ def displacement(component: int, joint: int, *, step: float, ratio: float = 1.0)
 def position(component: int, *, low: float, high: float) -> ActuatorRule:
     """Aim at ``low`` for an action of -1 and at ``high`` for +1, whatever is measured."""
     return ActuatorRule(component, (high - low) / 2.0, offset=(high + low) / 2.0)
+
+
+def velocity(component: int, *, limit: float) -> ActuatorRule:
+    """Aim at the velocity ``limit`` times the action."""
+    return ActuatorRule(component, limit)
 
 
 class AffineActionMap:

@@ -59,11 +59,11 @@ class Document:
         actuators = self._root.find("actuator")
         return () if actuators is None else tuple(element.attrib["name"] for element in actuators)
 
-    def capsules(self, of_class: str) -> Iterator[tuple[str, Vector3, Vector3, float]]:
-        """Give link, start, end and radius of every capsule of a class of geoms."""
+    def capsules(self) -> Iterator[tuple[str, Vector3, Vector3, float]]:
+        """Give link, start, end and radius of every capsule that can touch something."""
         for body in self._world.iter("body"):
             for geom in body.findall("geom"):
-                if geom.get("class") == of_class and "fromto" in geom.attrib:
+                if geom.get("class") != "visual" and "fromto" in geom.attrib:
                     x0, y0, z0, x1, y1, z1 = _numbers(geom.attrib["fromto"])
                     yield body.attrib["name"], (x0, y0, z0), (x1, y1, z1), float(geom.attrib["size"])
 

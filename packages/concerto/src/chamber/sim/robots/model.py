@@ -152,7 +152,7 @@ class RobotModel:
     @cached_property
     def arm_geom_capsules(self) -> tuple[LinkCapsule, ...]:
         """Capsules that enclose the robot: those it collides with, and `envelope`."""
-        capsules = (LinkCapsule(link, start, end, radius) for link, start, end, radius in self.document.capsules("arm"))
+        capsules = (LinkCapsule(link, start, end, radius) for link, start, end, radius in self.document.capsules())
         return (*capsules, *self.envelope)
 
     @cached_property
