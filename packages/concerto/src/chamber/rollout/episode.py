@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -55,9 +56,9 @@ class Trajectory:
             ValueError: these are not such bytes.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            with cast("Any", np.load(io.BytesIO(data), allow_pickle=False)) as archive:
                 return cls({name: archive[name] for name in archive.files})
-        except (OSError, EOFError, KeyError, TypeError) as error:
+        except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"not a trajectory: {error}") from error
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["copied", "first_difference", "leaves", "play", "sampled_actions"]
+__all__ = ["copied", "first_difference", "go_on", "leaves", "play", "sampled_actions"]
 
 
 def sampled_actions(space: spaces.Space[Any], *, n: int, seed: int) -> list[Any]:
@@ -21,7 +21,11 @@ def sampled_actions(space: spaces.Space[Any], *, n: int, seed: int) -> list[Any]
 
 def play(env: Any, *, seed: int, actions: list[Any]) -> list[Any]:
     """Reset with a seed, apply actions until one ends the episode, and give copies of everything that came back."""
-    record = [copied(env.reset(seed=seed)[0])]
+    return go_on(env, [copied(env.reset(seed=seed)[0])], actions=actions)
+
+
+def go_on(env: Any, record: list[Any], *, actions: list[Any]) -> list[Any]:
+    """Apply actions until one ends the episode, and give the record with copies of everything that came back."""
     for action in actions:
         obs, reward, terminated, truncated, _ = env.step(copied(action))
         record.append((copied(obs), copied(reward), bool(np.all(terminated)), bool(np.all(truncated))))

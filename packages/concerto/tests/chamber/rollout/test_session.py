@@ -1,0 +1,213 @@
+"""Sessions: the folder verifies, is the same for the same configuration, can be played again, and lies show."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chamber.rollout.episode import Trajectory
+from chamber.rollout.page import headline, render_session_page
+from chamber.rollout.references import reference, reference_tasks
+from chamber.rollout.replay import TOLERANCE, replay_session
+from chamber.rollout.session import SessionConfig, make_environment, make_team, read_session, run_session
+from ripieno.errors import InputError, IntegrityError
+from ripieno.run import RunWriter
+from ripieno.verify import verify
+
+PUSH = SessionConfig.of("mpe_cooperative_push", episodes=3, seed=2)
+
+
+@pytest.fixture(scope="module")
+def push(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("session") / "run"
+    run_session(PUSH, folder, page=render_session_page)
+    return folder
+
+
+def test_the_folder_of_a_session_verifies_and_says_what_was_played(push: Path):
+    assert verify(push).ok
+    record = read_session(push)
+    assert record.config == PUSH
+    assert record.team["partner"] == {"name": "push_cooperative", "parameters": {"uid": "partner"}}
+    assert [episode["initial_state_seed"] for episode in record.episodes] == [2000, 2001, 2002]
+    assert [episode["n_steps"] for episode in record.episodes] == [50, 50, 50]
+    assert json.loads((push / "episodes.json").read_text())[1]["episode_idx"] == 1
+    assert "no success" in headline(record)
+
+
+def test_equal_configurations_give_equal_bytes(push: Path, tmp_path: Path):
+    run_session(PUSH, tmp_path / "again", page=render_session_page)
+    for path in (path for path in push.rglob("*") if path.is_file() and path.name not in {"run.json", "events.jsonl"}):
+        assert (tmp_path / "again" / path.relative_to(push)).read_bytes() == path.read_bytes(), path.name
+
+
+def test_the_sum_of_the_recorded_rewards_is_the_total(push: Path):
+    for episode in read_session(push).episodes:
+        name = f"trajectories/{episode['episode_idx']:04d}.npz"
+        trajectory = Trajectory.from_bytes((push / name).read_bytes())
+        assert trajectory.sha256 == episode["trajectory_sha256"]
+        assert float(trajectory.arrays["reward"].sum()) == pytest.approx(episode["total_reward"])
+        assert len(trajectory.arrays["obs/agent/ego/state"]) == episode["n_steps"] + 1
+        assert len(trajectory.arrays["action/ego"]) == episode["n_steps"]
+
+
+def test_a_replay_is_identical(push: Path):
+    replay = replay_session(push)
+    assert replay.holds
+    assert replay.same_machine
+    assert [row.is_identical for row in replay.episodes] == [True] * 3
+
+
+def _written_by_a_liar(push: Path, folder: Path, *, change: float, versions: str = "") -> None:
+    """A folder that verifies, because the liar wrote it with the real writer, around a changed trajectory."""
+    record = read_session(push)
+    with RunWriter(folder, system="chamber", kind="session", config=record.config.model_dump(mode="json")) as run:
+        run.event("team", team=record.team)
+        for episode in record.episodes:
+            name = f"trajectories/{episode['episode_idx']:04d}.npz"
+            arrays = dict(Trajectory.from_bytes((push / name).read_bytes()).arrays)
+            arrays["reward"] = arrays["reward"] + change
+            lie = Trajectory(arrays)
+            run.artifact(name, lie.to_bytes())
+            run.event("episode", **{**episode, "trajectory_sha256": lie.sha256})
+        run.finish()
+
+
+def test_a_changed_trajectory_that_was_sealed_again_does_not_replay(push: Path, tmp_path: Path):
+    _written_by_a_liar(push, tmp_path / "lie", change=1e-12)
+    assert verify(tmp_path / "lie").ok, "no verification of bytes can see it"
+    replay = replay_session(tmp_path / "lie")
+    assert not replay.holds
+    assert replay.episodes[0].where == "reward"
+    assert 0.0 < replay.episodes[0].largest_difference < 1e-11
+
+
+@pytest.mark.parametrize(("change", "holds"), [(TOLERANCE / 2, True), (TOLERANCE * 2, False)])
+def test_on_another_kind_of_machine_the_tolerance_decides(
+    push: Path, tmp_path: Path, change: float, holds: bool, monkeypatch: pytest.MonkeyPatch
+):
+    _written_by_a_liar(push, tmp_path / "lie", change=change)
+    here = run_environment()
+    here["machine"] = {**here["machine"], "cpu_features": ["another"]}
+    monkeypatch.setattr("ripieno.run.environment", lambda: here)
+    replay = replay_session(tmp_path / "lie")
+    assert not replay.same_machine
+    assert replay.holds is holds
+
+
+def run_environment() -> dict:
+    from ripieno.run import environment
+
+    return environment()
+
+
+def test_a_trajectory_that_is_not_the_logged_one_is_named(push: Path, tmp_path: Path):
+    record = read_session(push)
+    with RunWriter(tmp_path / "swap", system="chamber", kind="session", config=record.config.model_dump()) as run:
+        run.event("team", team=record.team)
+        for episode in record.episodes:
+            run.artifact(
+                f"trajectories/{episode['episode_idx']:04d}.npz", (push / "trajectories/0000.npz").read_bytes()
+            )
+            run.event("episode", **episode)
+        run.finish()
+    with pytest.raises(IntegrityError, match=r"0001\.npz is not the trajectory that the log names"):
+        replay_session(tmp_path / "swap")
+
+
+def test_a_flipped_byte_is_found_before_anything_is_played(push: Path, tmp_path: Path):
+    shutil.copytree(push, tmp_path / "copy")
+    path = tmp_path / "copy/trajectories/0001.npz"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(IntegrityError, match=r"does not verify.*0001\.npz"):
+        replay_session(tmp_path / "copy")
+
+
+def test_ctrl_c_leaves_an_interrupted_session_with_the_episodes_so_far(tmp_path: Path):
+    def stop(done: int, _words: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_session(PUSH, tmp_path / "run", progress=stop)
+    report = verify(tmp_path / "run")
+    assert report.ok
+    assert report.status == "interrupted"
+    assert len(read_session(tmp_path / "run").episodes) == 2
+    assert replay_session(tmp_path / "run").holds
+
+
+def test_another_run_is_no_session(tmp_path: Path):
+    with RunWriter(tmp_path / "other", system="demo", kind="example", config={}) as run:
+        run.finish()
+    with pytest.raises(InputError, match="no session of Chamber but demo/example"):
+        read_session(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"task": "cocary"}, "unknown task 'cocary'; known: .*cocarry"),
+        ({"task": "cocarry@v9"}, "no version 9; known: 2"),
+        ({"task": "cocarry@vx"}, "named like cocarry or cocarry@v2"),
+        ({"task": "cocarry", "condition": "alone"}, "unknown condition 'alone'; known: cocarry_matched_panda_pair"),
+        ({"task": "mpe_cooperative_push", "condition": "x"}, "this task has no conditions"),
+        ({"task": "co_hold_secure"}, "has no environment to play in"),
+        ({"task": "cocarry", "episodes": 0}, "episodes"),
+        ({"task": "cocarry", "episodes": 1001}, "episodes"),
+        ({"task": "cocarry", "seed": -1}, "seed"),
+        ({"task": "cocarry", "episode_length": 0}, "episode_length"),
+        ({"task": "cocarry", "partner_parameters": {"kp": "1"}}, "need a partner"),
+    ],
+)
+def test_a_bad_configuration_is_refused_by_name(arguments: dict, said: str):
+    with pytest.raises(InputError, match=said):
+        SessionConfig.of(**arguments)
+
+
+def test_a_partner_that_does_not_exist_or_refuses_its_parameters_is_named(tmp_path: Path):
+    for partner, parameters, said in (
+        ("nobody", {}, "Unknown partner class 'nobody'; known: "),
+        ("scripted_heuristic", {"target_xy": "0"}, "partner 'scripted_heuristic' of 'partner': target_xy"),
+    ):
+        config = SessionConfig.of("mpe_cooperative_push", partner=partner, partner_parameters=parameters)
+        with pytest.raises(InputError, match=said):
+            run_session(config, tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+
+
+def test_another_partner_takes_the_seat_with_its_parameters():
+    config = SessionConfig.of("mpe_cooperative_push", partner="push_pursuer")
+    team = make_team(config, make_environment(config))
+    assert [(seat.uid, seat.name) for seat in team.seats] == [("ego", "nearest_landmark"), ("partner", "push_pursuer")]
+
+
+def test_trajectories_that_differ_in_any_bit_have_another_hash():
+    one = Trajectory({"reward": np.array([0.0, 1.0])})
+    assert one.sha256 == Trajectory({"reward": np.array([0.0, 1.0])}).sha256
+    for other in (
+        {"reward": np.array([-0.0, 1.0])},
+        {"reward": np.array([0.0, 1.0], dtype=np.float32)},
+        {"reward": np.array([[0.0, 1.0]])},
+        {"rewards": np.array([0.0, 1.0])},
+        {"reward": np.array([0.0, 1.0]), "more": np.zeros(0)},
+    ):
+        assert Trajectory(other).sha256 != one.sha256
+
+
+def test_what_is_no_trajectory_is_refused():
+    for data in (b"", b"PK\x03\x04", b"hello"):
+        with pytest.raises(ValueError, match="not a trajectory"):
+            Trajectory.from_bytes(data)
+
+
+def test_every_playable_task_has_a_reference_with_its_solvable_conditions():
+    for name in reference_tasks():
+        known = set(reference(name).conditions)
+        assert set(reference(name).solvable) <= known, name
