@@ -1,0 +1,157 @@
+"""The command ``chamber`` as a user meets it: in a subprocess."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chamber import tasks
+from chamber.cli._app import COMMANDS, chamber
+from ripieno.verify import verify
+
+COMMAND = [sys.executable, "-c", "from chamber.cli.main import main; main()"]
+
+
+def run(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=300,
+        env={**os.environ, **(env or {})},
+    )
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], said: str) -> None:
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr, done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("chamber: ")]) <= 1
+
+
+@pytest.fixture(scope="module")
+def push(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session of the planar task, played by the command."""
+    home = tmp_path_factory.mktemp("cli")
+    done = run("run", "mpe_cooperative_push", "--episodes", 2, "--out", "runs/one", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert "2 episodes of mpe_cooperative_push@v1" in done.stdout
+    assert "no camera" in done.stderr
+    return home / "runs/one"
+
+
+def test_every_command_says_what_it_does_with_an_example():
+    for name, (_, _, line) in COMMANDS.items():
+        command = chamber.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None
+        assert command.get_short_help_str(200) == line
+        assert f"chamber {name}" in (command.help or ""), name
+
+
+def test_list_names_every_task_condition_and_partner(tmp_path: Path):
+    done = run("list", cwd=tmp_path)
+    assert done.returncode == 0
+    for slug in tasks.list_registered():
+        assert slug in done.stdout
+    for name in ("cocarry_single_arm_positive_control", "cocarry_impedance", "panda_wristcam", "fetch"):
+        assert name in done.stdout
+    found = json.loads(run("list", "--json", cwd=tmp_path).stdout)
+    assert {row["slug"] for row in found["tasks"]} == set(tasks.list_registered())
+    assert set(json.loads(run("list", "robots", "--json", cwd=tmp_path).stdout)) == {"robots"}
+
+
+def test_a_session_verifies_and_replays(push: Path):
+    assert verify(push).ok
+    done = run("replay", push, cwd=push.parent)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 episodes are identical; compared bit for bit." in done.stdout
+    summary = json.loads(run("replay", push, "--json", cwd=push.parent).stdout)
+    assert summary["holds"] is True
+    assert len(summary["episodes"]) == 2
+
+
+def test_a_tampered_session_ends_with_1_and_names_the_file(push: Path, tmp_path: Path):
+    import shutil
+
+    shutil.copytree(push, tmp_path / "copy")
+    (tmp_path / "copy/trajectories/0000.npz").write_bytes(b"other")
+    done = run("replay", "copy", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "0000.npz" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_object_on_standard_output(tmp_path: Path):
+    done = run("run", "mpe_cooperative_push", "--json", "--no-pictures", cwd=tmp_path)
+    summary = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert (tmp_path / summary["page"]).exists()
+    assert verify(tmp_path / summary["folder"], expect=summary["digest"]).ok
+
+
+def test_check_passes_for_an_own_task_and_says_what_it_tried(tmp_path: Path):
+    done = run("check", "mpe_cooperative_push", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "ok   a start forgets earlier episodes" in done.stdout
+    rows = json.loads(run("check", "mpe_cooperative_push", "--json", cwd=tmp_path).stdout)
+    assert all(row["passed"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["carry"], "No such command 'carry'"),
+        (["rum", "cocarry"], "Did you mean 'run'?"),
+        (["run", "cocary"], "unknown task 'cocary'"),
+        (["run", "cocarry", "--condition", "alone"], "unknown condition 'alone'"),
+        (["run", "cocarry", "--episodes", "0"], "--episodes"),
+        (["run", "cocarry", "--partner", "nobody", "--no-pictures"], "Unknown partner class 'nobody'"),
+        (["run", "cocarry", "--partner-parameter", "kp"], "KEY=VALUE"),
+        (["run", "cocarry", "--video", "out.avi"], "must end in .gif, .mp4, .png"),
+        (["run", "cocarry", "--video", "nowhere/out.mp4"], "does not exist"),
+        (["run", "cocarry", "--video", "out.mp4", "--no-pictures"], "leave --no-pictures out"),
+        (["run", "co_hold_secure"], "has no environment to play in"),
+        (["run", "mpe_cooperative_push", "--video", "out.mp4"], "has no camera"),
+        (["render", "cocarry", "--out", "a.png", "--camera", "ceiling"], "no camera 'ceiling'; it has render_camera"),
+        (["render", "mpe_cooperative_push", "--out", "a.png"], "has no camera"),
+        (["replay", "nowhere"], "nowhere"),
+        (["check", "amr_handover_dynamic"], "has no environment to play in"),
+    ],
+)
+def test_bad_input_gets_one_clear_answer_and_leaves_nothing(arguments: list[str], said: str, tmp_path: Path):
+    assert_refused(run(*arguments, cwd=tmp_path), said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_run_folder_is_left_alone(push: Path):
+    done = run("run", "mpe_cooperative_push", "--out", push, "--no-pictures", cwd=push.parent)
+    assert_refused(done, "exists already")
+    assert verify(push).ok
+
+
+def test_an_existing_video_is_kept_unless_it_may_go(tmp_path: Path):
+    (tmp_path / "out.mp4").write_text("precious")
+    done = run("run", "cocarry", "--video", "out.mp4", cwd=tmp_path)
+    assert_refused(done, "--force")
+    assert (tmp_path / "out.mp4").read_text() == "precious"
+
+
+def test_help_needs_no_simulator_and_no_numbers(tmp_path: Path):
+    code = (
+        "import sys, runpy; sys.argv = ['chamber', '--help']\n"
+        "try:\n    from chamber.cli.main import main; main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'mujoco', 'gymnasium', 'numba', 'matplotlib', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
