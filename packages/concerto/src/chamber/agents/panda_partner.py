@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["PandaPartner"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PandaPartner:
     """A Panda without a wrist camera that stands beside ``panda_wristcam``.
 
