@@ -1,0 +1,332 @@
+"""What the hand-written controllers of arms share: parameters, how observations are read, and the mathematics.
+
+An arm gets normalised joint steps: 1 asks for a target 0.1 rad from where the joint is measured now, once per control
+step of 0.05 s. Cartesian commands are metres (and radians) per control step, in the frame of the arm's base.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from chamber._observations import as_array, leaf
+from chamber.partners._parameters import finite_floats
+from chamber.partners.api import PartnerSpec
+from chamber.partners.interface import PartnerBase
+
+__all__ = [
+    "CONTROL_PERIOD_S",
+    "JOINT_STEP_PER_ACTION_RAD",
+    "ArmPartner",
+    "CommandDelay",
+    "FloatArray",
+    "damped_command",
+    "read_rows",
+    "rotation_vector",
+    "rotations_from_quaternions",
+    "servo",
+]
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+CONTROL_PERIOD_S = 0.05
+JOINT_STEP_PER_ACTION_RAD = 0.1
+
+_QUATERNION_FLOOR = 1e-12
+_SMALLEST_ANGLE_RAD = 1e-6
+_METADATA = frozenset({"action_dim", "other_uid", "role", "task"})
+"""Keys that those who seat partners may add and no controller reads."""
+
+
+class ArmPartner(PartnerBase):
+    """A controller of one arm that stands somewhere in the world.
+
+    Without the fields of the observation that it needs, a partner stands still: zeros for the arm, and the gripper as
+    always. ``n_incomplete_observations`` counts these calls since the last reset; a field with fewer components than
+    needed, or one that is not finite, counts as missing too.
+
+    Args:
+        spec: ``extra`` may hold the keys of ``defaults``, as text, and ``urdf_path``, the file of another chain. An
+            unknown key has no effect and gives a ``UserWarning``.
+
+    Raises:
+        ValueError: a parameter is no finite number, or out of its range.
+    """
+
+    defaults: ClassVar[Mapping[str, str]] = {"uid": "panda_wristcam", "base_xyz": "0,0,0", "base_yaw_deg": "0"}
+    """Every parameter and its default: ``uid``, and the pose of the arm's base in the world, m and degrees about z."""
+
+    def __init__(self, spec: PartnerSpec) -> None:
+        super().__init__(spec)
+        unknown = sorted(spec.extra.keys() - self.defaults.keys() - _METADATA - {"urdf_path"})
+        if unknown:
+            known = ", ".join(sorted(self.defaults))
+            warnings.warn(f"{spec.class_name} has no parameter {unknown[0]!r}; it has {known}", stacklevel=2)
+        self._uid = self._text("uid")
+        self._base_position = finite_floats("base_xyz", self._text("base_xyz"), count=3)
+        yaw = math.radians(self._number("base_yaw_deg", minimum=-math.inf))
+        cosine, sine = math.cos(yaw), math.sin(yaw)
+        self._base_rotation = np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        self.n_incomplete_observations = 0
+
+    def reset(self, *, seed: int | None = None) -> None:
+        """Forget the last episode; the seed has no effect, because nothing here is drawn."""
+        self.n_incomplete_observations = 0
+
+    def _text(self, name: str) -> str:
+        return self.spec.extra.get(name, self.defaults[name])
+
+    def _number(self, name: str, *, minimum: float = 0.0) -> float:
+        number = float(finite_floats(name, self._text(name), count=1)[0])
+        if number < minimum:
+            raise ValueError(f"{name} must be >= {minimum:g}; got {self._text(name)!r}")
+        return number
+
+
+class CommandDelay:
+    """Gives every command a fixed number of calls later, and zeros until then; every row has a queue of its own.
+
+    Args:
+        n_rows: number of rows.
+        width: components of a command.
+        n_calls: delay, >= 0.
+    """
+
+    def __init__(self, n_rows: int, *, width: int, n_calls: int) -> None:
+        self._held = np.zeros((n_rows, n_calls, width))
+        self._oldest = np.zeros(n_rows, dtype=np.int64)
+
+    def clear(self, rows: NDArray[np.int64] | slice) -> None:
+        """Forget what is held back in some rows."""
+        self._held[rows] = 0.0
+        self._oldest[rows] = 0
+
+    def swap(self, commands: FloatArray, rows: NDArray[np.int64]) -> None:
+        """Exchange ``commands[rows]``, in place, for those of the delay earlier; the other rows are not touched."""
+        n_calls = self._held.shape[1]
+        if n_calls == 0:
+            return
+        oldest = self._oldest[rows]
+        newest = commands[rows]
+        commands[rows] = self._held[rows, oldest]
+        self._held[rows, oldest] = newest
+        self._oldest[rows] = (oldest + 1) % n_calls
+
+
+def read_rows(obs: Mapping[str, object], *path: str, size: int, is_batch: bool) -> FloatArray | None:
+    """Give the first ``size`` components of a field, array or tensor, as an array of its own, shape ``(n, size)``.
+
+    Args:
+        obs: the observation.
+        path: keys that lead to the field.
+        size: components needed.
+        is_batch: whether the field has one row per environment; else n is 1, and of a field with more axes than one
+            the first environment counts.
+
+    Returns:
+        None when the field is missing or has fewer components.
+    """
+    array = as_array(leaf(obs, *path))
+    if array is None:
+        return None
+    if is_batch:
+        return array[:, :size].copy() if array.ndim == 2 and array.shape[1] >= size else None
+    if array.ndim > 1:
+        array = array[:1]
+    components = array.ravel()[:size]
+    return components.reshape(1, size).copy() if components.size == size else None
+
+
+@njit(cache=True, error_model="numpy")
+def _factorise(jacobian: FloatArray, damping: float, factor: FloatArray) -> bool:
+    """Write the lower Cholesky factor of ``J J^T + damping^2 I``; False where that is not positive definite."""
+    n_rows, n_joints = jacobian.shape
+    for row in range(n_rows):
+        for column in range(row + 1):
+            value = damping * damping if row == column else 0.0
+            for joint in range(n_joints):
+                value += jacobian[row, joint] * jacobian[column, joint]
+            for k in range(column):
+                value -= factor[row, k] * factor[column, k]
+            if row != column:
+                factor[row, column] = value / factor[column, column]
+            elif value > 0.0:
+                factor[row, row] = math.sqrt(value)
+            else:
+                return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _add_damped_step(jacobian: FloatArray, motion: FloatArray, damping: float, step: FloatArray) -> None:
+    """Add ``J^T (J J^T + damping^2 I)^-1 motion`` to ``step``, or nothing where that matrix is singular.
+
+    This is the damped least-squares inverse of Nakamura and Hanafusa (1986).
+    """
+    n_rows, n_joints = jacobian.shape
+    factor = np.empty((n_rows, n_rows))
+    dual = np.empty(n_rows)
+    if not _factorise(jacobian, damping, factor):
+        return
+    for row in range(n_rows):
+        value = motion[row]
+        for k in range(row):
+            value -= factor[row, k] * dual[k]
+        dual[row] = value / factor[row, row]
+    for row in range(n_rows - 1, -1, -1):
+        value = dual[row]
+        for k in range(row + 1, n_rows):
+            value -= factor[k, row] * dual[k]
+        dual[row] = value / factor[row, row]
+    for joint in range(n_joints):
+        for row in range(n_rows):
+            step[joint] += jacobian[row, joint] * dual[row]
+
+
+@njit(cache=True, error_model="numpy")
+def damped_command(jacobian: FloatArray, motion: FloatArray, damping: float) -> FloatArray:
+    """Give the normalised joint command of a Cartesian motion, components in [-1, 1].
+
+    ``clip(J^T (J J^T + damping^2 I)^-1 motion / 0.1, -1, 1)``
+
+    Args:
+        jacobian: J, shape ``(k, n_joints)``.
+        motion: per control step, in the frame of J, shape ``(k,)``.
+        damping: in the units of J's singular values.
+    """
+    step = np.zeros(jacobian.shape[1])
+    _add_damped_step(jacobian, motion, damping, step)
+    for joint in range(step.shape[0]):
+        step[joint] = min(max(step[joint] / JOINT_STEP_PER_ACTION_RAD, -1.0), 1.0)
+    return step
+
+
+@njit(cache=True, error_model="numpy")
+def servo(
+    targets: FloatArray,
+    base_position: FloatArray,
+    base_rotation: FloatArray,
+    tcp: FloatArray,
+    jacobians: FloatArray,
+    postures: FloatArray,
+    kp: float,
+    ki: float,
+    step_max: float,
+    damping: float,
+    radius: float,
+    bound: float,
+    integrals: FloatArray,
+) -> tuple[FloatArray, BoolArray]:
+    """Give the joint commands that pull tool centre points to targets, by a PI law with a gated integral.
+
+    ``e = R_b^T (x - b) - p``;  ``I <- clip(I + dt e, +-bound)`` where ``|e| < radius``;
+    ``v = clip(kp e + ki I, +-step_max)``;  ``dq = J+ v + (1 - J+ J) w`` with the damped inverse ``J+`` and the posture
+    step w;  ``clip(dq / 0.1, -1, 1)``.
+
+    Args:
+        targets: x, world, shape ``(n, 3)``.
+        base_position: b, world, shape ``(3,)``.
+        base_rotation: R_b, shape ``(3, 3)``.
+        tcp: p, in the frame of the base, shape ``(n, 3)``.
+        jacobians: J, of which the first three rows count, the linear ones, shape ``(n, 3 or 6, n_joints)``.
+        postures: w, rad, shape ``(n, n_joints)``.
+        kp: per control step.
+        ki: 1/s.
+        step_max: largest component of v, m.
+        damping: in the units of J.
+        radius: of the error within which the integral grows, m.
+        bound: of the integral's components, m s.
+        integrals: I, shape ``(n, 3)``; changed in place.
+
+    Returns:
+        Commands in [-1, 1], shape ``(n, n_joints)``, and whether each row could be computed, shape ``(n,)``. A row that
+        is not finite has zeros and leaves its integral alone.
+    """
+    n, n_joints = postures.shape
+    commands = np.zeros((n, n_joints))
+    is_valid = np.zeros(n, dtype=np.bool_)
+    error, motion = np.empty(3), np.empty(3)
+    for k in range(n):
+        squared = 0.0
+        for row in range(3):
+            value = -tcp[k, row]
+            for axis in range(3):
+                value += base_rotation[axis, row] * (targets[k, axis] - base_position[axis])
+            error[row] = value
+            squared += value * value
+        if not math.isfinite(squared):
+            continue
+        is_valid[k] = True
+        for row in range(3):
+            if math.sqrt(squared) < radius:
+                grown = integrals[k, row] + CONTROL_PERIOD_S * error[row]
+                integrals[k, row] = min(max(grown, -bound), bound)
+            motion[row] = min(max(kp * error[row] + ki * integrals[k, row], -step_max), step_max)
+            for joint in range(n_joints):
+                motion[row] -= jacobians[k, row, joint] * postures[k, joint]
+        command = commands[k]
+        command[:] = postures[k]
+        _add_damped_step(jacobians[k, :3], motion, damping, command)
+        for joint in range(n_joints):
+            command[joint] = min(max(command[joint] / JOINT_STEP_PER_ACTION_RAD, -1.0), 1.0)
+    return commands, is_valid
+
+
+@njit(cache=True, error_model="numpy")
+def rotations_from_quaternions(quaternions: FloatArray) -> FloatArray:
+    """Give the rotations of quaternions ``(w, x, y, z)`` of any length, shape ``(n, 4)`` to ``(n, 3, 3)``.
+
+    Lengths below 1e-12 are taken for 1e-12 when it is normalised; the zero quaternion gives the identity.
+    """
+    n = quaternions.shape[0]
+    rotations = np.empty((n, 3, 3))
+    for k in range(n):
+        w, x, y, z = quaternions[k, 0], quaternions[k, 1], quaternions[k, 2], quaternions[k, 3]
+        length = max(math.sqrt(w * w + x * x + y * y + z * z), _QUATERNION_FLOOR)
+        w, x, y, z = w / length, x / length, y / length, z / length
+        rotation = rotations[k]
+        rotation[0, 0] = 1.0 - 2.0 * (y * y + z * z)
+        rotation[0, 1] = 2.0 * (x * y - w * z)
+        rotation[0, 2] = 2.0 * (x * z + w * y)
+        rotation[1, 0] = 2.0 * (x * y + w * z)
+        rotation[1, 1] = 1.0 - 2.0 * (x * x + z * z)
+        rotation[1, 2] = 2.0 * (y * z - w * x)
+        rotation[2, 0] = 2.0 * (x * z - w * y)
+        rotation[2, 1] = 2.0 * (y * z + w * x)
+        rotation[2, 2] = 1.0 - 2.0 * (x * x + y * y)
+    return rotations
+
+
+@njit(cache=True, error_model="numpy")
+def rotation_vector(rotation: FloatArray) -> FloatArray:
+    """Give axis times angle of a rotation, angle in [0, pi], shape ``(3,)``; zero below 1e-6 rad.
+
+    By way of the quaternion (Shepperd 1978), which is well conditioned at every angle, half a turn included.
+    """
+    r = rotation
+    trace = r[0, 0] + r[1, 1] + r[2, 2]
+    vector = np.empty(3)
+    i = 0
+    for axis in range(1, 3):
+        if r[axis, axis] > r[i, i]:
+            i = axis
+    if trace > r[i, i]:
+        real = 1.0 + trace
+        vector[0], vector[1], vector[2] = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
+    else:
+        j, k = (i + 1) % 3, (i + 2) % 3
+        real = r[k, j] - r[j, k]
+        vector[i] = 1.0 + r[i, i] - r[j, j] - r[k, k]
+        vector[j], vector[k] = r[j, i] + r[i, j], r[k, i] + r[i, k]
+    length = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])
+    angle = 2.0 * math.atan2(length, abs(real))
+    if not angle >= _SMALLEST_ANGLE_RAD:
+        return np.zeros(3)
+    return vector * (math.copysign(angle, real) / length)

@@ -1,0 +1,170 @@
+"""The mathematics that controllers of arms share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chamber.agents import PandaJacobianProvider
+from chamber.partners._arm_control import (
+    CommandDelay,
+    damped_command,
+    read_rows,
+    rotation_vector,
+    rotations_from_quaternions,
+    servo,
+)
+
+unit = st.floats(-1.0, 1.0)
+vectors = st.tuples(unit, unit, unit).map(np.array).filter(lambda v: np.linalg.norm(v) > 0.1)
+
+
+def rotation_about(axis: np.ndarray, angle: float) -> np.ndarray:
+    """Rodrigues' formula."""
+    x, y, z = axis / np.linalg.norm(axis)
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
+
+
+class TestDampedInverse:
+    @pytest.mark.parametrize(("rows", "joints"), [(3, 7), (3, 6), (6, 7), (6, 6)])
+    def test_it_solves_the_damped_least_squares_problem(self, rows: int, joints: int):
+        rng = np.random.default_rng(rows * joints)
+        for _ in range(20):
+            jacobian, motion = rng.normal(size=(rows, joints)), 1e-2 * rng.normal(size=rows)
+            step = 0.1 * damped_command(jacobian, motion, 0.3)
+            # the minimum of |J x - v|^2 + 0.3^2 |x|^2
+            stacked = np.vstack([jacobian, 0.3 * np.eye(joints)])
+            expected = np.linalg.lstsq(stacked, np.concatenate([motion, np.zeros(joints)]), rcond=None)[0]
+            assert np.abs(expected).max() < 0.1
+            np.testing.assert_allclose(step, expected, atol=1e-14)
+
+    def test_a_singular_arm_without_damping_stands_still(self):
+        flat = np.zeros((3, 7))
+        flat[0, 0] = flat[1, 1] = 1.0
+        np.testing.assert_array_equal(damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.0), np.zeros(7))
+        assert damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.1)[0] > 0.0
+
+    def test_commands_are_clipped(self):
+        np.testing.assert_array_equal(damped_command(np.eye(3), np.array([5.0, -5.0, 0.0]), 0.1), [1.0, -1.0, 0.0])
+
+
+class TestServo:
+    def test_posture_steps_do_not_move_the_tool_centre_point(self):
+        arm = PandaJacobianProvider()
+        rng = np.random.default_rng(3)
+        for _ in range(10):
+            q = np.array([0.0, 0.4, 0.0, -2.0, 0.0, 2.3, 0.0]) + rng.uniform(-0.3, 0.3, 7)
+            tcp = arm.fk_tcp_position(q)
+            commands, is_valid = servo(
+                tcp[None], np.zeros(3), np.eye(3), tcp[None], arm(None, q)[None], rng.uniform(-1e-2, 1e-2, (1, 7)),
+                2.5, 0.0, 0.03, 1e-6, 0.12, 0.6, np.zeros((1, 3)),
+            )  # fmt: skip
+            assert is_valid.all()
+            assert np.abs(commands).max() > 1e-2
+            np.testing.assert_allclose(arm(None, q) @ commands[0], 0.0, atol=1e-9)
+
+    def test_the_integral_grows_inside_its_radius_only_and_is_bounded(self):
+        integrals = np.zeros((2, 3))
+        targets = np.array([[0.1199, 0.0, 0.0], [0.1201, 0.0, 0.0]])
+        for _ in range(200):
+            servo(
+                targets, np.zeros(3), np.eye(3), np.zeros((2, 3)), np.tile(np.eye(3, 7), (2, 1, 1)), np.zeros((2, 7)),
+                2.5, 0.6, 0.03, 0.04, 0.12, 0.6, integrals,
+            )  # fmt: skip
+        np.testing.assert_array_equal(integrals, [[0.6, 0.0, 0.0], [0.0, 0.0, 0.0]])
+
+    def test_a_row_that_is_not_finite_stands_still_and_leaves_the_others_alone(self):
+        def answer(targets: np.ndarray, integrals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            n = len(targets)
+            return servo(
+                targets, np.zeros(3), np.eye(3), np.zeros((n, 3)), np.tile(np.eye(3, 7), (n, 1, 1)), np.zeros((n, 7)),
+                2.5, 0.6, 0.03, 0.04, 0.12, 0.6, integrals,
+            )  # fmt: skip
+
+        good = np.array([0.01, 0.02, 0.03])
+        integrals, alone = np.zeros((3, 3)), np.zeros((1, 3))
+        commands, is_valid = answer(np.array([good, [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]]), integrals)
+        np.testing.assert_array_equal(is_valid, [True, False, False])
+        np.testing.assert_array_equal(commands[0], answer(good[None], alone)[0][0])
+        np.testing.assert_array_equal(integrals, [alone[0], np.zeros(3), np.zeros(3)])
+        np.testing.assert_array_equal(commands[1:], np.zeros((2, 7)))
+
+
+class TestRotations:
+    @given(axis=vectors, angle=st.floats(0.0, np.pi))
+    def test_the_rotation_vector_is_the_inverse_of_rodrigues_formula_up_to_half_a_turn(
+        self, axis: np.ndarray, angle: float
+    ):
+        rotation = rotation_about(axis, angle)
+        vector = rotation_vector(rotation)
+        length = np.linalg.norm(vector)
+        assert length <= np.pi + 1e-12
+        assert length == pytest.approx(angle if angle >= 1e-6 else 0.0, abs=2e-8)
+        if length > 0.0:
+            np.testing.assert_allclose(rotation_about(vector, float(length)), rotation, atol=1e-9)
+
+    def test_angles_below_a_millionth_are_zero(self):
+        tiny = rotation_about(np.array([0.0, 0.0, 1.0]), 0.9e-6)
+        np.testing.assert_array_equal(rotation_vector(tiny), np.zeros(3))
+        np.testing.assert_allclose(
+            rotation_vector(rotation_about(np.array([0.0, 0.0, 1.0]), 1e-5)), [0.0, 0.0, 1e-5], atol=1e-12
+        )
+
+    @given(axis=vectors, angle=st.floats(-3.0, 3.0), length=st.floats(1e-6, 1e6))
+    def test_quaternions_of_any_length_rotate_alike(self, axis: np.ndarray, angle: float, length: float):
+        half = angle / 2.0
+        quaternion = np.concatenate([[np.cos(half)], np.sin(half) * axis / np.linalg.norm(axis)])
+        rotation = rotations_from_quaternions(length * quaternion[None])[0]
+        np.testing.assert_allclose(rotation, rotation_about(axis, angle), atol=1e-12)
+
+    def test_the_zero_quaternion_is_the_identity(self):
+        np.testing.assert_array_equal(rotations_from_quaternions(np.zeros((2, 4))), [np.eye(3), np.eye(3)])
+
+
+class TestCommandDelay:
+    def test_each_row_has_its_own_queue(self):
+        delay = CommandDelay(2, width=1, n_calls=2)
+        sent = []
+        for call in range(5):
+            commands = np.array([[call + 1.0], [10.0 * (call + 1.0)]])
+            rows = np.array([0, 1]) if call != 1 else np.array([0])  # the second row misses a call
+            delay.swap(commands, rows)
+            sent.append(commands[rows].ravel().tolist())
+        assert sent == [[0.0, 0.0], [0.0], [1.0, 0.0], [2.0, 10.0], [3.0, 30.0]]
+
+    def test_clearing_a_row_leaves_the_other(self):
+        delay = CommandDelay(2, width=1, n_calls=1)
+        delay.swap(np.array([[1.0], [2.0]]), np.array([0, 1]))
+        delay.clear(np.array([0]))
+        commands = np.array([[3.0], [4.0]])
+        delay.swap(commands, np.array([0, 1]))
+        np.testing.assert_array_equal(commands, [[0.0], [2.0]])
+
+
+class TestReading:
+    @pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 4), (2, 2, 2)])
+    def test_the_first_environment_counts_and_long_fields_are_cut(self, shape: tuple[int, ...]):
+        field = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        read = read_rows({"extra": {"x": field}}, "extra", "x", size=3, is_batch=False)
+        assert read is not None
+        assert read.dtype == np.float64
+        np.testing.assert_array_equal(read, [[0.0, 1.0, 2.0]])
+
+    @pytest.mark.parametrize(
+        "field", [None, "text", 3.0, np.float64(2.0), [1.0, 2.0], np.zeros((0, 3)), np.zeros((1, 2))]
+    )
+    def test_missing_and_short_fields_are_absent(self, field: object):
+        assert read_rows({"extra": {"x": field}}, "extra", "x", size=3, is_batch=False) is None
+        assert read_rows({}, "extra", "x", size=3, is_batch=False) is None
+        assert read_rows({"extra": 3}, "extra", "x", size=3, is_batch=False) is None
+
+    def test_what_is_read_is_a_copy(self):
+        field = np.zeros(3)
+        for is_batch, given_field in ((False, field), (True, field[None])):
+            read = read_rows({"x": given_field}, "x", size=3, is_batch=is_batch)
+            assert read is not None
+            read[:] = 1.0
+        np.testing.assert_array_equal(field, np.zeros(3))
