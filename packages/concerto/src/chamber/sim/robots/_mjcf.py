@@ -20,14 +20,17 @@ class Document:
         file: name of the package data beside this module.
         model: name of the model.
         without: names of bodies and sites to leave out, with all that is in them.
+        accent: colour of the material ``accent``, red, green and blue in [0, 1]; None leaves it as it is.
     """
 
-    def __init__(self, file: str, *, model: str, without: tuple[str, ...] = ()) -> None:
+    def __init__(self, file: str, *, model: str, without: tuple[str, ...] = (), accent: Vector3 | None = None) -> None:
         text = resources.files("chamber.sim.robots").joinpath(file).read_text(encoding="utf-8")
         self._root = ElementTree.fromstring(text)  # noqa: S314 - our own file
         self._root.set("model", model)
         for name in without:
             self._remove(name)
+        if accent is not None:
+            self._paint("accent", accent)
 
     def text(self) -> str:
         """Give the MJCF."""
@@ -90,6 +93,13 @@ class Document:
                     parent.remove(child)
                     return
         raise KeyError(f"the MJCF has no body or site {name!r}")
+
+    def _paint(self, material: str, color: Vector3) -> None:
+        for element in self._root.iter("material"):
+            if element.get("name") == material:
+                element.set("rgba", " ".join(str(part) for part in (*color, 1.0)))
+                return
+        raise KeyError(f"the MJCF has no material {material!r}")
 
 
 def _numbers(text: str) -> list[float]:

@@ -17,13 +17,23 @@ _READY = (0.0, math.pi / 8, 0.0, -5 * math.pi / 8, 0.0, 3 * math.pi / 4, -math.p
 _FINGER_SPEED = 0.2
 _GRIPPER_LOW, _GRIPPER_HIGH = -0.01, 0.04  # the low end is past closed, so that a closed gripper keeps squeezing
 
+_BLUE, _ORANGE = (0.10, 0.36, 0.66), (0.86, 0.42, 0.08)  # so that people can tell the two apart in pictures
+
+_FINGERS = LinkCapsule("panda_hand", (0.0, -0.05, 0.0857), (0.0, 0.05, 0.0857), 0.033)  # at every opening
+
 
 def panda_wristcam() -> RobotModel:
     """Give the Panda with a camera at its wrist."""
     return _panda(
         "panda_wristcam",
         "Franka Panda, 7 joints and two fingers, with a camera at the wrist.",
-        Document("panda.xml", model="panda_wristcam", without=("panda_leftfinger_pad", "panda_rightfinger_pad")),
+        Document(
+            "panda.xml",
+            model="panda_wristcam",
+            without=("panda_leftfinger_pad", "panda_rightfinger_pad"),
+            accent=_BLUE,
+        ),
+        LinkCapsule("panda_hand", (0.042, -0.04, 0.026), (0.042, 0.04, 0.026), 0.020),  # the camera
     )
 
 
@@ -32,11 +42,11 @@ def panda_partner() -> RobotModel:
     return _panda(
         "panda_partner",
         "Franka Panda, 7 joints and two fingers.",
-        Document("panda.xml", model="panda_partner", without=("camera_base_link",)),
+        Document("panda.xml", model="panda_partner", without=("camera_base_link",), accent=_ORANGE),
     )
 
 
-def _panda(name: str, description: str, document: Document) -> RobotModel:
+def _panda(name: str, description: str, document: Document, *envelope: LinkCapsule) -> RobotModel:
     chain = CHAINS["panda"]
     fingers = ("panda_finger_joint1", "panda_finger_joint2")
     gripper = position(7, low=_GRIPPER_LOW, high=_GRIPPER_HIGH)
@@ -55,5 +65,5 @@ def _panda(name: str, description: str, document: Document) -> RobotModel:
         hold_offset=(0.0, 0.0, 0.1034),
         finger_links=("panda_leftfinger", "panda_rightfinger"),
         opening_axes={"panda_leftfinger": (0.0, 1.0, 0.0), "panda_rightfinger": (0.0, -1.0, 0.0)},
-        envelope=(LinkCapsule("panda_hand", (0.0, -0.05, 0.0857), (0.0, 0.05, 0.0857), 0.033),),
+        envelope=(_FINGERS, *envelope),
     )

@@ -44,5 +44,8 @@ def xarm6_robotiq() -> RobotModel:
         hold_link="eef",
         finger_links=("left_inner_finger", "right_inner_finger"),
         opening_axes={"left_inner_finger": (0.0, 1.0, 0.0), "right_inner_finger": (0.0, 1.0, 0.0)},
-        envelope=(LinkCapsule("robotiq_arg2f_base_link", (0.0, -0.05, 0.115), (0.0, 0.05, 0.115), 0.036),),
+        envelope=(
+            LinkCapsule("robotiq_arg2f_base_link", (0.0, -0.048, 0.074), (0.0, 0.048, 0.074), 0.045),
+            LinkCapsule("robotiq_arg2f_base_link", (0.0, -0.05, 0.122), (0.0, 0.05, 0.122), 0.048),
+        ),
     )
