@@ -77,10 +77,16 @@ _CONTROL_TIMESTEP_S = 0.05
 _CONTACT_TIME_CONSTANT_S = 2.0 * _PHYSICS_TIMESTEP_S  # the stiffest that integrates stably
 _CONTACT_IMPEDANCE = (0.95, 0.99)
 
+_ROD_RADIUS_M = 0.006
+_ROD_FROM_GRIP = (-0.0392, 0.2453, 0.0520)
+_ROD_TO_WALL = (0.0, 0.0295, -0.0450)
+"""Ends of the rod by which the holder seems to hold the socket, in the frame of the socket, m."""
+
 _PEG_RGBA = (0.93, 0.45, 0.10, 1.0)
 _WALL_RGBA = (0.30, 0.47, 0.68, 1.0)
 _CUT_AWAY_RGBA = (0.30, 0.47, 0.68, 0.0)
 _FLOOR_RGBA = (0.22, 0.34, 0.50, 1.0)
+_ROD_RGBA = (0.35, 0.37, 0.40, 1.0)
 _CUT_OPEN_TOWARDS = 1.5 * math.pi
 _CUT_OPEN_HALF_ANGLE = math.radians(75.0)
 
@@ -189,8 +195,8 @@ def _cameras() -> tuple[CameraSpec, ...]:
             width=640,
             height=480,
             field_of_view=0.8,
-            position=(0.15, 1.05, 0.62),
-            target=(0.0, -0.05, 0.30),
+            position=(0.15, 1.25, 0.72),
+            target=(0.02, -0.05, 0.32),
         ),
         CameraSpec(
             name=CLOSE_CAMERA,
@@ -238,7 +244,7 @@ def _socket(condition: CoInsertCondition, clearance_m: float) -> BodySpec:
         attached_to=LinkRef(condition.agent_uids[1], HOLD_LINK),
         position=_SOCKET_IN_HAND_XYZ,
         quaternion=_SOCKET_IN_HAND_QUATERNION,
-        geoms=geoms,
+        geoms=(*geoms, _rod()),
         mass=COINSERT_RECEPTACLE_MASS_KG,
         diagonal_inertia=_SOCKET_INERTIA,
     )
@@ -282,6 +288,26 @@ def _probe_workpieces(partner: str, clearance_m: float) -> _Workpieces:
                 quaternion=(0.0, 0.0, 0.0, 1.0),
             ),
         ),
+    )
+
+
+def _rod() -> GeomSpec:
+    """What people see between hand and socket; it touches nothing."""
+    x, y, z = (end - start for start, end in zip(_ROD_TO_WALL, _ROD_FROM_GRIP, strict=True))
+    length, aside = math.hypot(x, y, z), math.hypot(x, y)
+    half_turn = math.atan2(aside, z) / 2  # from local z to the rod, about (-y, x, 0)
+    return GeomSpec(
+        name="rod",
+        shape=Shape.CAPSULE,
+        size=(_ROD_RADIUS_M, length / 2),
+        position=(_ROD_TO_WALL[0] + x / 2, _ROD_TO_WALL[1] + y / 2, _ROD_TO_WALL[2] + z / 2),
+        quaternion=(
+            math.cos(half_turn),
+            -y / aside * math.sin(half_turn),
+            x / aside * math.sin(half_turn),
+            0.0,
+        ),
+        rgba=_ROD_RGBA,
     )
 
 

@@ -1,0 +1,1 @@
+"""Rigs and campaign drivers that stand on the tasks of `chamber.envs`."""
