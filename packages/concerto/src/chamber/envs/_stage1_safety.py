@@ -24,6 +24,7 @@ FETCH_MASS_KG = 121.3
 _FETCH_DRIVE_DAMPING = 1000.0  # N s/m, of the velocity drive of the base
 _FETCH_FULL_SPEED_MS = 1.0  # forward speed that an action of 1 asks for
 _FETCH_FORWARD_COMPONENT = 11
+_PANDA_TYPICAL_INERTIA_KG_M2 = 1.0  # of the modes of the arm that move the tool centre point most
 _PANDA_CHAIN = SerialChain(CHAINS["panda"])
 
 
@@ -59,7 +60,7 @@ def panda_control_model(
         drive: of its joints.
         measured_arm_qpos: gives the arm's joint positions, shape ``(7,)``, for snapshots that have none.
     """
-    cartesian = drive.cartesian_map()
+    cartesian = drive.cartesian_map(_PANDA_TYPICAL_INERTIA_KG_M2)
 
     def jacobian(snapshot: AgentSnapshot) -> FloatArray:
         arm_qpos = measured_arm_qpos() if snapshot.qpos is None else snapshot.qpos

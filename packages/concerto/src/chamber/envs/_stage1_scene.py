@@ -14,7 +14,7 @@ from chamber.envs._stage1_rules import (
     PANDA_PARTNER_UID,
     ConditionConfig,
 )
-from chamber.envs._table import FLOOR_Z_M, TABLE, table_body
+from chamber.envs._table import FLOOR, FLOOR_Z_M, TABLE, table_body
 from chamber.sim.scene import (
     BodySpec,
     CameraSpec,
@@ -40,7 +40,7 @@ GOAL_MARKER = "goal"
 AGENT_BASE_POSE_XYZ: Mapping[str, Vector3] = {
     EGO_UID: (-0.615, 0.0, 0.0),
     PANDA_PARTNER_UID: (0.615, 0.0, 0.0),
-    FETCH_UID: (1.1, 0.0, FLOOR_Z_M),
+    FETCH_UID: (1.2, 0.0, FLOOR_Z_M),
 }
 """Where the bases are, m. The Fetch stands on the floor, clear of the table, and drives nearer when it wants to."""
 
@@ -51,6 +51,10 @@ _ROBOT_FRICTION = 0.3
 _FINGER_FRICTION = 2.0
 _OBJECT_FRICTION = 0.3
 _FINGER_ON_OBJECT = (_FINGER_FRICTION + _OBJECT_FRICTION) / 2.0
+# A finger weighs 15 g and the cube 64 g. In a grip as rigid as other contacts the cube creeps by 5 mm in the jolt at the
+# start of a lift, and the solver works longer; in this one it creeps by 1 mm, and by 4 mm at most in 60 episodes.
+_GRASP_TIME_S = 0.004
+_GRASP_IMPEDANCE = (0.8, 0.9)
 _SENSOR_PIXELS = 128
 
 
@@ -74,23 +78,29 @@ def pickplace_scene(condition: ConditionConfig) -> SceneSpec:
 
 
 def _contacts(ego: str, partner: str) -> tuple[ContactRule, ...]:
-    """Who touches whom; the friction of a pair is the mean of its two, which is how the task was first simulated."""
-    objects = tuple(
-        rule
-        for uid in (ego, partner)
-        for thing in (CUBE, TABLE)
-        for rule in (
-            ContactRule(finger_group(uid), thing, friction=_FINGER_ON_OBJECT),
-            ContactRule(arm_group(uid), thing, friction=_OBJECT_FRICTION),
-        )
+    """Who touches whom.
+
+    The friction of a finger on something else is the mean of the two, as in the physics that the task was made with;
+    elsewhere both are equal, and between robots it hardly matters.
+    """
+    arms, fingers = (arm_group(ego), arm_group(partner)), (finger_group(ego), finger_group(partner))
+    things = (CUBE, TABLE)
+    return (
+        ContactRule(CUBE, TABLE),
+        ContactRule(CUBE, FLOOR),
+        *(ContactRule(arm, thing) for arm in arms for thing in things),
+        *(
+            ContactRule(
+                finger, CUBE, friction=_FINGER_ON_OBJECT, time_constant=_GRASP_TIME_S, impedance=_GRASP_IMPEDANCE
+            )
+            for finger in fingers
+        ),
+        *(ContactRule(finger, TABLE, friction=_FINGER_ON_OBJECT) for finger in fingers),
+        ContactRule(*arms),
+        ContactRule(*fingers),
+        ContactRule(arms[0], fingers[1]),
+        ContactRule(fingers[0], arms[1]),
     )
-    robots = (
-        ContactRule(finger_group(ego), finger_group(partner), friction=_FINGER_FRICTION),
-        ContactRule(finger_group(ego), arm_group(partner), friction=_FINGER_ON_OBJECT),
-        ContactRule(arm_group(ego), finger_group(partner), friction=_FINGER_ON_OBJECT),
-        ContactRule(arm_group(ego), arm_group(partner), friction=_ROBOT_FRICTION),
-    )
-    return (ContactRule(CUBE, TABLE, friction=_OBJECT_FRICTION), *objects, *robots)
 
 
 def _cube() -> BodySpec:

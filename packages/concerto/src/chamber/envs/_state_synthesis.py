@@ -61,9 +61,9 @@ def pose_field(*path: str, near: tuple[float, float, float, float] = _IDENTITY_Q
 
     def with_one_sign(pose: Float32Array) -> Float32Array:
         side = pose[:, 3:] @ reference
-        flipped = (side < 0.0) | ((side == 0.0) & (pose[:, 3] < 0.0))
-        if not flipped.any():
+        if side.min() > 0.0:
             return pose
+        flipped = (side < 0.0) | ((side == 0.0) & (pose[:, 3] < 0.0))
         signed = pose.copy()
         signed[flipped, 3:] *= -1.0
         return signed

@@ -41,6 +41,7 @@ from chamber.envs._stage1_rules import (
 )
 from chamber.envs._stage1_safety import base_rotation, fetch_control_model, panda_control_model, tcp_jacobian
 from chamber.envs._stage1_scene import AGENT_BASE_POSE_XYZ, AGENT_BASE_YAW, CUBE, GOAL_MARKER, pickplace_scene
+from chamber.envs._stage1_scoring import is_pressed_open, normalized_reward
 from chamber.envs.stage1_obs_filter import Stage1ASStateSynthesizer, Stage1OMChannelFilter
 from chamber.envs.stage1_vector import Stage1AutoResetWrapper
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds
@@ -91,11 +92,6 @@ _READY_QPOS_BY_UID: Mapping[str, tuple[float, ...]] = {
     PANDA_PARTNER_UID: _PANDA_PARTNER_READY_QPOS,
     FETCH_UID: _FETCH_READY_QPOS,
 }
-
-_GRASP_FORCE_N = 0.5
-_GRASP_COSINE = math.cos(math.radians(85.0))
-_LARGEST_REWARD = 5.0
-_REWARD_SCALE = 5.0
 
 
 class Stage1PickPlaceEnv(RigTaskEnv):
@@ -255,7 +251,8 @@ class Stage1PickPlaceEnv(RigTaskEnv):
 
     def evaluate(self) -> dict[str, NDArray[Any]]:
         """Give ``success`` = ``is_obj_placed`` and ``is_robot_static``, and ``is_grasped``, each of shape ``(n,)``."""
-        is_placed = self._cube_to_goal_distance() <= GOAL_THRESHOLD_M
+        offset = self.goal - self.rig.body_pose(CUBE)[:, :3]
+        is_placed = np.einsum("ij,ij->i", offset, offset) <= GOAL_THRESHOLD_M**2
         is_static = self.is_static(self.ego_uid, STATIC_JOINT_SPEED_RAD_S)
         return {
             "is_obj_placed": is_placed,
@@ -265,31 +262,28 @@ class Stage1PickPlaceEnv(RigTaskEnv):
         }
 
     def is_grasped(self) -> NDArray[np.bool_]:
-        """Say where both fingers press on the cube.
-
-        Each must feel at least 0.5 N, within 85 degrees of the direction in which it opens.
-        """
-        grasped = np.ones(self.num_envs, dtype=bool)
-        for link, axis in zip(self._finger_links, self._opening_axes, strict=True):
-            force = self.rig.link_pair_force(self.ego_uid, link, CUBE)
-            magnitude = np.sqrt(np.einsum("ij,ij->i", force, force))
-            opening = _rotated(self.rig.link_pose(self.ego_uid, link)[:, 3:], axis)
-            along = np.einsum("ij,ij->i", force, opening)
-            grasped &= (magnitude >= _GRASP_FORCE_N) & (along >= _GRASP_COSINE * magnitude)
-        return grasped
+        """Say where both fingers press on the cube, shape ``(n,)``; see `_stage1_scoring.is_pressed_open`."""
+        pressed = [
+            is_pressed_open(
+                self.rig.link_pair_force(self.ego_uid, link, CUBE),
+                self.rig.link_pose(self.ego_uid, link)[:, 3:],
+                axis,
+            )
+            for link, axis in zip(self._finger_links, self._opening_axes, strict=True)
+        ]
+        return pressed[0] & pressed[1]
 
     def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:
-        """Give the reward in [0, 1], shape ``(n,)``; 1 exactly on success.
-
-        ``R = [1 - tanh 5 d(tcp, cube)] + g + g [1 - tanh 5 d(cube, goal)] + p [1 - tanh 5 |qdot|]`` over 5, with g
-        grasped, p placed and the arm's joint velocities qdot.
-        """
-        cube = self.rig.body_pose(CUBE)[:, :3]
-        reach = _near(np.linalg.norm(cube - self.tcp_pose(self.ego_uid)[:, :3], axis=1))
-        place = _near(np.linalg.norm(self.goal - cube, axis=1))
-        settle = _near(np.linalg.norm(self.arm_qvel(self.ego_uid), axis=1))
-        reward = reach + evaluation["is_grasped"] * (1.0 + place) + evaluation["is_obj_placed"] * settle
-        return np.where(evaluation["success"], _LARGEST_REWARD, reward) / _LARGEST_REWARD
+        """Give the reward in [0, 1], shape ``(n,)``; see `_stage1_scoring.normalized_reward`."""
+        return normalized_reward(
+            self.tcp_pose(self.ego_uid),
+            self.rig.body_pose(CUBE),
+            self.goal,
+            self.arm_qvel(self.ego_uid),
+            evaluation["is_grasped"],
+            evaluation["is_obj_placed"],
+            evaluation["success"],
+        )
 
     def privileged_settle_state(self) -> dict[str, FloatArray]:
         """Give ``ego_qvel`` (n, 9), ``cube_pos`` (n, 3) and ``goal_pos`` (n, 3) of this instant, for shaping only."""
@@ -298,9 +292,6 @@ class Stage1PickPlaceEnv(RigTaskEnv):
             "cube_pos": self.rig.body_pose(CUBE)[:, :3],
             "goal_pos": self.goal.copy(),
         }
-
-    def _cube_to_goal_distance(self) -> FloatArray:
-        return np.linalg.norm(self.goal - self.rig.body_pose(CUBE)[:, :3], axis=1)
 
     # --- what the safety filter asks ------------------------------------------------------------------------
 
@@ -413,14 +404,3 @@ def make_stage1_pickplace_env(
     )
     env: AnyEnv = Stage1OMChannelFilter(Stage1ASStateSynthesizer(inner))
     return Stage1AutoResetWrapper(env) if num_envs > 1 else env
-
-
-def _near(distance: FloatArray) -> FloatArray:
-    return 1.0 - np.tanh(_REWARD_SCALE * distance)
-
-
-def _rotated(quaternions: FloatArray, vector: FloatArray) -> FloatArray:
-    """Turn one vector by each of the quaternions ``(w, x, y, z)``, shape ``(n, 3)``."""
-    real, imaginary = quaternions[:, :1], quaternions[:, 1:]
-    twice_cross = 2.0 * np.cross(imaginary, vector)
-    return vector + real * twice_cross + np.cross(imaginary, twice_cross)
