@@ -39,17 +39,16 @@ class Document:
     @cached_property
     def joint_ranges(self) -> dict[str, tuple[float, float]]:
         """Limits by joint in the order of the file, infinite for a joint without."""
-        of_class = {
-            default.get("class"): joint.get("range")
-            for default in self._root.iter("default")
-            for joint in default.findall("joint")
-        }
         ranges: dict[str, tuple[float, float]] = {}
-        for joint in self._world.iter("joint"):
-            text = joint.get("range") or of_class.get(joint.get("class"))
+        for joint, text in self._joint_attribute("range").items():
             low, high = _numbers(text) if text else (-math.inf, math.inf)
-            ranges[joint.attrib["name"]] = (low, high)
+            ranges[joint] = (low, high)
         return ranges
+
+    @cached_property
+    def joint_armatures(self) -> dict[str, float]:
+        """Inertia by joint that its drive adds, in the order of the file."""
+        return {joint: float(text or 0.0) for joint, text in self._joint_attribute("armature").items()}
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
@@ -78,6 +77,18 @@ class Document:
                 x, y, z = _numbers(inertial.attrib["pos"])
                 moments = _numbers(inertial.get("fullinertia") or f"{inertial.attrib['diaginertia']} 0 0 0")
                 yield body.attrib["name"], float(inertial.attrib["mass"]), (x, y, z), moments
+
+    def _joint_attribute(self, attribute: str) -> dict[str, str | None]:
+        """Give an attribute of every joint: its own, else that of its class."""
+        of_class = {
+            default.get("class"): joint.get(attribute)
+            for default in self._root.iter("default")
+            for joint in default.findall("joint")
+        }
+        return {
+            joint.attrib["name"]: joint.get(attribute) or of_class.get(joint.get("class"))
+            for joint in self._world.iter("joint")
+        }
 
     @property
     def _world(self) -> ElementTree.Element:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from chamber.sim.robots import _mjcf
 from chamber.sim.scene import Vector3
@@ -113,10 +113,9 @@ class RobotModel:
         if sorted(self.joint_names) != sorted(known):
             raise ValueError(f"joint_names of {self.name!r} must be those of its MJCF, {sorted(known)}")
         for name in ("ready_qpos", "joint_velocity_limits"):
-            values = np.array(getattr(self, name), dtype=np.float64)
+            values = _frozen(getattr(self, name))
             if values.shape != (self.n_joints,):
                 raise ValueError(f"{name} of {self.name!r} must have shape ({self.n_joints},), got {values.shape}")
-            values.setflags(write=False)
             object.__setattr__(self, name, values)
 
     @property
@@ -132,12 +131,17 @@ class RobotModel:
     @cached_property
     def joint_lower(self) -> FloatArray:
         """Lower joint limits, -inf for a joint without, shape ``(n_joints,)``."""
-        return self._limits(0)
+        return _frozen([self.document.joint_ranges[name][0] for name in self.joint_names])
 
     @cached_property
     def joint_upper(self) -> FloatArray:
         """Upper joint limits, inf for a joint without, shape ``(n_joints,)``."""
-        return self._limits(1)
+        return _frozen([self.document.joint_ranges[name][1] for name in self.joint_names])
+
+    @cached_property
+    def joint_armature(self) -> FloatArray:
+        """Inertia that the drive of a joint adds to it, kg m^2 or kg, shape ``(n_joints,)``."""
+        return _frozen([self.document.joint_armatures[name] for name in self.joint_names])
 
     @cached_property
     def link_names(self) -> tuple[str, ...]:
@@ -188,14 +192,13 @@ class RobotModel:
             )
         return self.action_map.targets(np.clip(action, -1.0, 1.0), qpos)
 
-    def _limits(self, end: int) -> FloatArray:
-        limits = np.array([self.document.joint_ranges[name][end] for name in self.joint_names])
-        limits.setflags(write=False)
-        return limits
+
+def _frozen(values: ArrayLike) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    array.setflags(write=False)
+    return array
 
 
 def _symmetric(moments: list[float]) -> FloatArray:
     xx, yy, zz, xy, xz, yz = moments
-    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    matrix.setflags(write=False)
-    return matrix
+    return _frozen([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
