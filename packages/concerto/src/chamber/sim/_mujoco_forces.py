@@ -83,6 +83,10 @@ def link_wrench(model: MjModel, data: MjData, body: int) -> FloatArray:
     """Give force and torque of the parent on a body, at the body's origin, world axes, shape ``(6,)``."""
     if not data.flg_rnepost:
         mujoco.mj_rnePostConstraint(model, data)
-    torque, force = data.cfrc_int[body, :3], data.cfrc_int[body, 3:]
-    arm = data.subtree_com[model.body_rootid[body]] - data.xpos[body]
-    return np.concatenate([force, torque + np.cross(arm, force)])
+    # MuJoCo has it as torque and force at the centre of mass of the whole robot.
+    about_centre = data.cfrc_int[body]
+    wrench = np.empty(6)
+    wrench[:3] = about_centre[3:]
+    mujoco.mju_cross(wrench[3:], data.subtree_com[model.body_rootid[body]] - data.xpos[body], wrench[:3])
+    wrench[3:] += about_centre[:3]
+    return wrench

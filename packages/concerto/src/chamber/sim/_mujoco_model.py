@@ -27,6 +27,7 @@ from chamber.sim._mujoco_names import named
 from chamber.sim.backend import FloatArray
 from chamber.sim.robots import RobotModel, robot_model
 from chamber.sim.scene import (
+    IDENTITY_QUATERNION,
     BodySpec,
     CameraSpec,
     ContactRule,
@@ -56,16 +57,20 @@ _GEOM_TYPES = {
 _CONTACT_IMPEDANCE = (0.95, 0.99, 0.001, 0.5, 2.0)
 _CONTACT_DIMENSIONS = 4  # normal, two of sliding, one of spinning
 
-_COUPLER_MASS = 1e-3
+_COUPLER_MASS = 1e-2
 """kg, of the end of a spring, which has none in theory."""
+
+_COUPLER_IMPEDANCE = 0.9999
+"""So rigid is the tie between the end of a spring and the link that the spring alone gives way."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAddress:
-    """Where a link frame is: a body, or a site that is fixed to that body."""
+    """Where a link frame is: a body, or a site on that body with its orientation there, None where they agree."""
 
     body: int
     site: int | None
+    turn: FloatArray | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +179,16 @@ class _Builder:
         option = spec.option
         option.timestep = self._scene.physics_timestep
         option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        if any(pin.stiffness is not None for pin in self._scene.pins):
+            # The only integrator whose constraint forces know of implicit damping: with the others the light end of a
+            # spring with much damping explodes.
+            option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
         option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         option.impratio = 10.0
         # A bad state is an error here; MuJoCo would start the copy afresh without a word.
         option.disableflags = int(option.disableflags) | int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
         # Clipping planes are given in metres, not in sizes of the scene.
         spec.stat.extent = 1.0
-        spec.visual.global_.offwidth = max([1, *(camera.width for camera in self._scene.cameras)])
-        spec.visual.global_.offheight = max([1, *(camera.height for camera in self._scene.cameras)])
         return spec
 
     @property
@@ -303,34 +310,42 @@ class _Builder:
         self._pairs[rule].append(name)
 
     def _add_pin(self, pin: PinSpec) -> None:
-        body = self._body(pin.body, what=f"pin {pin.name!r}")
+        body, offset = self._body(pin.body, what=f"pin {pin.name!r}"), pin.body_offset
         if pin.stiffness is not None:
-            # A constraint cannot be a spring of given stiffness: MuJoCo scales its softness with the mass it moves.
-            # So the link is tied to the end of a real spring, which three sliders with a PD law on them make up.
-            body = body.add_body(name=f"/{pin.name}", pos=pin.body_offset, mass=_COUPLER_MASS, gravcomp=1.0)
-            body.explicitinertial = True
-            body.inertia = [_COUPLER_MASS * 1e-4] * 3
-            for name, axis in zip("xyz", np.eye(3), strict=True):
-                joint = body.add_joint(name=f"/{pin.name}/{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
-                motor = self.spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-                motor.set_to_position(kp=pin.stiffness, kv=pin.damping)
-                if math.isfinite(pin.force_limit):
-                    motor.forcelimited = True
-                    motor.forcerange = [-pin.force_limit, pin.force_limit]
-        offset = (0.0, 0.0, 0.0) if pin.stiffness is not None else pin.body_offset
+            body, offset = self._add_coupler(pin, body), (0.0, 0.0, 0.0)
         body.add_site(name=f"/{pin.name}/body", pos=offset, group=HIDDEN_GROUP)
-        link, position, quaternion = self._on_link(pin.link, np.array(pin.link_offset), np.array([1.0, 0.0, 0.0, 0.0]))
+        link, position, quaternion = self._on_link(pin.link, np.array(pin.link_offset), np.array(IDENTITY_QUATERNION))
         link.add_site(name=f"/{pin.name}/link", pos=position, quat=quaternion, group=HIDDEN_GROUP)
-        self._add_hold(pin.name, mujoco.mjtEq.mjEQ_CONNECT)
+        hold = self._add_hold(pin.name, mujoco.mjtEq.mjEQ_CONNECT)
+        if pin.stiffness is not None:
+            hold.solimp[:2] = _COUPLER_IMPEDANCE
+
+    def _add_coupler(self, pin: PinSpec, body: MjsBody) -> MjsBody:
+        """Add the end of a spring: a next to massless body on three sliders, each with a PD law whose force is limited.
+
+        A soft constraint would not do, because a constraint's force has no limit.
+        """
+        coupler = body.add_body(name=f"/{pin.name}", pos=pin.body_offset, mass=_COUPLER_MASS, gravcomp=1.0)
+        coupler.explicitinertial = True
+        coupler.inertia = [_COUPLER_MASS * 1e-4] * 3
+        for name, axis in zip("xyz", np.eye(3), strict=True):
+            joint = coupler.add_joint(name=f"/{pin.name}/{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+            law = self.spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+            law.set_to_position(kp=pin.stiffness, kv=pin.damping)
+            if math.isfinite(pin.force_limit):
+                law.forcelimited = True
+                law.forcerange = [-pin.force_limit, pin.force_limit]
+        return coupler
 
     def _add_weld(self, weld: WeldSpec) -> None:
         self._body(weld.body, what=f"weld {weld.name!r}").add_site(name=f"/{weld.name}/body", group=HIDDEN_GROUP)
         link, position, quaternion = self._on_link(weld.link, np.array(weld.position), np.array(weld.quaternion))
         link.add_site(name=f"/{weld.name}/link", pos=position, quat=quaternion, group=HIDDEN_GROUP)
-        self._add_hold(weld.name, mujoco.mjtEq.mjEQ_WELD)
+        torque_scale = 1.0
+        self._add_hold(weld.name, mujoco.mjtEq.mjEQ_WELD).data = [*([0.0] * 10), torque_scale]
 
-    def _add_hold(self, name: str, kind: Any) -> None:
-        hold = self.spec.add_equality(
+    def _add_hold(self, name: str, kind: Any) -> Any:
+        return self.spec.add_equality(
             name=f"/{name}",
             type=kind,
             objtype=mujoco.mjtObj.mjOBJ_SITE,
@@ -338,9 +353,6 @@ class _Builder:
             name2=f"/{name}/link",
             solref=self._hold_solref,
         )
-        if kind == mujoco.mjtEq.mjEQ_WELD:
-            torque_scale = 1.0
-            hold.data = [*([0.0] * 10), torque_scale]
 
     def _add_camera(self, camera: CameraSpec) -> None:
         parent, position = self.spec.worldbody, np.array(camera.position)
@@ -424,9 +436,10 @@ class _Builder:
 def _link_address(model: MjModel, name: str) -> LinkAddress:
     body = mujoco.mj_name2id(model, int(mujoco.mjtObj.mjOBJ_BODY), name)
     if body >= 0:
-        return LinkAddress(body, None)
+        return LinkAddress(body, None, None)
     site = mujoco.mj_name2id(model, int(mujoco.mjtObj.mjOBJ_SITE), name)
-    return LinkAddress(int(model.site_bodyid[site]), site)
+    turn = model.site_quat[site].copy()
+    return LinkAddress(int(model.site_bodyid[site]), site, None if (turn == IDENTITY_QUATERNION).all() else turn)
 
 
 def _body_address(model: MjModel, body: BodySpec) -> BodyAddress:
@@ -440,20 +453,24 @@ def _body_address(model: MjModel, body: BodySpec) -> BodyAddress:
 
 
 def _pin_address(model: MjModel, data: MjData, pin: PinSpec) -> PinAddress:
-    equality = model.equality(f"/{pin.name}").id
-    is_equality = data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
-    first_row = int(np.flatnonzero(is_equality & (data.efc_id == equality))[0])
     coupler = None
     if pin.stiffness is not None:
         start = int(model.joint(f"/{pin.name}/x").qposadr[0])
         coupler = slice(start, start + 3)
     return PinAddress(
-        rows=slice(first_row, first_row + 3),
+        rows=_rows_of_hold(model, data, pin.name),
         body=model.body(f"/{pin.body}").id,
         body_site=model.site(f"/{pin.name}/body").id,
         link_site=model.site(f"/{pin.name}/link").id,
         coupler=coupler,
     )
+
+
+def _rows_of_hold(model: MjModel, data: MjData, name: str) -> slice:
+    """Give the three constraint rows of a hold; those of equalities come first, always all, in their order."""
+    is_equality = data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
+    first = int(np.flatnonzero(is_equality & (data.efc_id == model.equality(f"/{name}").id))[0])
+    return slice(first, first + 3)
 
 
 def _floor_height(scene: SceneSpec) -> float:

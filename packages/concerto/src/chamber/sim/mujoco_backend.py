@@ -38,8 +38,8 @@ class MujocoBackend:
     """A scene in MuJoCo; see `chamber.sim.backend.RigBackend` for what each method gives.
 
     All copies share one model; each has a state of its own. What is read always belongs to the present state: after
-    every change positions, velocities, contacts and forces are computed once more. A copy that has become unstable
-    stays so until it is reset or restored.
+    every change positions, velocities, contacts and forces are computed once more; only an action that was applied
+    counts from the next step on. A copy that has become unstable stays so until it is reset or restored.
 
     Args:
         scene: what to build.
@@ -172,6 +172,8 @@ class MujocoBackend:
     def _simulate(self, waiting: Iterator[int]) -> None:
         for env in waiting:
             mujoco.mj_step(self._model, self._datas[env], self._scene.substeps)
+            mujoco.mj_checkPos(self._model, self._datas[env])  # of the last substep; the others were checked on the way
+            mujoco.mj_checkVel(self._model, self._datas[env])
             self._refresh(env)
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -190,8 +192,8 @@ class MujocoBackend:
         pose = self._pose(address.body)
         if address.site is not None:
             pose[:, :3] = self._site_xpos[:, address.site]
-            for row in pose:
-                mujoco.mju_mulQuat(row[3:], row[3:].copy(), self._model.site_quat[address.site])
+            if address.turn is not None:
+                pose[:, 3:] = _times(pose[:, 3:], address.turn)
         return pose
 
     def body_pose(self, name: str) -> FloatArray:
@@ -402,6 +404,14 @@ class MujocoBackend:
             for env in diverged
         ]
         return f"the simulation became unstable in {'; '.join(reasons)}; reset these copies before going on"
+
+
+def _times(quaternions: FloatArray, other: FloatArray) -> FloatArray:
+    """Give Hamilton products; by components, because a matrix product may round differently for one and many."""
+    w, x, y, z = other
+    columns = quaternions.T[:, :, None]
+    rows = np.array([[w, x, y, z], [-x, w, -z, y], [-y, z, w, -x], [-z, -y, x, w]])
+    return columns[0] * rows[0] + columns[1] * rows[1] + columns[2] * rows[2] + columns[3] * rows[3]
 
 
 def _usable_cores() -> int:
