@@ -86,7 +86,9 @@ def test_an_arena_that_scores_otherwise_than_solved_or_not_is_not_said_to_solve(
     assert not SOLVED.search(page)
 
 
-@pytest.mark.parametrize(("unscored", "verdict"), [(7, "helps"), (8, "depends on unresolved pairs")])
+@pytest.mark.parametrize(
+    ("unscored", "verdict"), [(1, "helps"), (2, "depends on unresolved pairs"), (8, "depends on unresolved pairs")]
+)
 def test_scores_without_bounds_have_no_bounds_of_their_difference(unscored: int, verdict: str) -> None:
     plan = fixture_plan(tasks=16)
     rows = scored_rows(plan, wins=8, unscored=unscored)

@@ -104,7 +104,7 @@ _MEANING = {
     "helps": "The changed input helped.",
     "hurts": "The changed input did harm.",
     "not shown": "That is not enough to tell a difference.",
-    "depends on unresolved pairs": "But the pairs without a score could turn this round.",
+    "depends on unresolved pairs": "But with scores for the pairs that have none, it might be no difference at all.",
 }
 
 

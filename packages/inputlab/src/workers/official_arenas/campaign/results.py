@@ -224,6 +224,8 @@ def _verdict(row: Mapping[str, Any], alpha: float) -> str:
         return "nothing scored"
     if row["p_value_holm"] > alpha:
         return "not shown"
-    if abs(row["wins"] - row["losses"]) <= row["unresolved"]:
+    # What the correction made of the p-value, it would make of the worst one that the unresolved pairs allow.
+    worst = row["p_value_worst"] * row["p_value_holm"] / row["p_value"]
+    if worst > alpha:
         return "depends on unresolved pairs"
     return "helps" if row["wins"] > row["losses"] else "hurts"
