@@ -18,6 +18,9 @@ HIDDEN_GROUP = 4
 MARKER_GROUP = 5
 """Geom group that cameras for people see, and sensors do not."""
 
+_SHADOW_REACH = 1.5
+"""m from the centre of the scene; further out nothing casts a shadow."""
+
 # Columns: axes of a MuJoCo camera (right, up, backwards) in a frame with x forwards, y left, z up.
 _FROM_FORWARD_LEFT_UP = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
@@ -60,14 +63,16 @@ def add_surroundings(spec: MjSpec, *, floor_height: float) -> None:
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
         pos=[0.5, 1.0, 3.0],
         dir=[-0.25, -0.45, -1.0],
-        diffuse=[0.55, 0.55, 0.55],
+        diffuse=[0.5, 0.5, 0.5],
         specular=[0.2, 0.2, 0.2],
         castshadow=True,
     )
     headlight = spec.visual.headlight
-    headlight.ambient = [0.35, 0.35, 0.35]
-    headlight.diffuse = [0.3, 0.3, 0.3]
+    headlight.ambient = [0.4, 0.4, 0.4]
+    headlight.diffuse = [0.2, 0.2, 0.2]
     headlight.specular = [0.1, 0.1, 0.1]
+    spec.visual.rgba.haze = [0.82, 0.87, 0.93, 1.0]
+    spec.visual.map.shadowclip = _SHADOW_REACH
 
 
 def camera_quaternion(position: Vector3, target: Vector3) -> FloatArray:
