@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from importlib import metadata
 from importlib.util import find_spec
 
@@ -16,8 +17,10 @@ INSTALL = 'Run: pip install "ripieno-concerto[chamber]"'
 
 
 def checks() -> Iterator[CheckResult]:
-    """Give one row for Gymnasium, one for every solver, and one for the compiled safety stack."""
+    """Give rows for Gymnasium, MuJoCo and off-screen rendering, one per solver, and one for the compiled safety stack."""
     yield _gymnasium()
+    yield _mujoco()
+    yield _rendering()
     yield from _solvers()
     yield _stack()
 
@@ -31,6 +34,45 @@ def _gymnasium() -> CheckResult:
         remedy=INSTALL,
         required=False,
     )
+
+
+def _mujoco() -> CheckResult:
+    """Two arms and a bar are built and moved by one control step."""
+    return _tried("tasks with arms (MuJoCo)", _two_arms_move, remedy=INSTALL)
+
+
+def _rendering() -> CheckResult:
+    """The same arms are rendered; tasks that observe no pictures do without."""
+    remedy = "Run: apt-get install libegl1 libgl1-mesa-dri (Debian); only pictures need it."
+    return _tried("pictures (EGL)", _two_arms_are_seen, remedy=remedy)
+
+
+def _tried(name: str, trial: Callable[[], str], *, remedy: str) -> CheckResult:
+    """Give what a trial of an optional feature says, or why it failed."""
+    from chamber.errors import ChamberEnvCompatibilityError
+
+    try:
+        return CheckResult(name, ok=True, detail=trial(), remedy=remedy, required=False)
+    except (ChamberEnvCompatibilityError, ImportError, OSError) as error:
+        return CheckResult(name, ok=False, detail=str(error), remedy=remedy, required=False)
+
+
+def _two_arms_move() -> str:
+    from chamber import tasks
+
+    with closing(tasks.make("cocarry")) as env:
+        env.reset(seed=0)
+        env.step({uid: np.zeros(space.shape) for uid, space in env.action_space.spaces.items()})
+    return f"mujoco {metadata.version('mujoco')} moves two arms"
+
+
+def _two_arms_are_seen() -> str:
+    from chamber import tasks
+
+    with closing(tasks.make("cocarry", render_mode="rgb_array")) as env:
+        env.reset(seed=0)
+        height, width, _ = env.render().shape
+    return f"renders a picture of {width} x {height}"
 
 
 def _solvers() -> Iterator[CheckResult]:

@@ -9,9 +9,11 @@ from ripieno.doctor import run_checks
 def test_every_row_names_what_was_looked_at_and_how_to_mend_it():
     rows = list(checks())
     assert [row.name for row in rows] == [
-        "environments (Gymnasium)", "solver daqp", "solver clarabel", "solver osqp", "safety stack (Numba)",
+        "environments (Gymnasium)", "tasks with arms (MuJoCo)", "pictures (EGL)",
+        "solver daqp", "solver clarabel", "solver osqp", "safety stack (Numba)",
     ]  # fmt: skip
-    assert all(row.ok for row in rows), [row.detail for row in rows if not row.ok]
+    bad = [row for row in rows if not row.ok and row.name != "pictures (EGL)"]  # a machine may have no EGL
+    assert not bad, [row.detail for row in bad]
     assert all(row.remedy for row in rows)
 
 
