@@ -9,12 +9,11 @@ from chamber._observations import as_array
 from chamber.envs._forwarding import find_attribute
 from chamber.envs._pbrs import PotentialShapingWrapper, positive, privileged_accessor
 from chamber.envs._spaces import AnyEnv
+from chamber.envs._stage1_rules import GOAL_THRESHOLD_M
 
 __all__ = ["Stage1SettleShapingWrapper"]
 
 _PANDA_ARM_DOF = 7
-_GOAL_THRESHOLD_M = 0.025
-"""Distance to the goal at which the cube counts as placed."""
 
 
 class Stage1SettleShapingWrapper(PotentialShapingWrapper):
@@ -40,8 +39,8 @@ class Stage1SettleShapingWrapper(PotentialShapingWrapper):
         self._qvel_cap = positive("qvel_cap", qvel_cap)
         self._state = privileged_accessor(env, "privileged_settle_state", wrapper=type(self).__name__)
         threshold = find_attribute(env, "_goal_thresh")
-        if threshold is not None and abs(float(threshold) - _GOAL_THRESHOLD_M) > 1e-9:
-            raise ValueError(f"the environment's _goal_thresh is {threshold}, the shaping is for {_GOAL_THRESHOLD_M}")
+        if threshold is not None and abs(float(threshold) - GOAL_THRESHOLD_M) > 1e-9:
+            raise ValueError(f"the environment's _goal_thresh is {threshold}, the shaping is for {GOAL_THRESHOLD_M}")
         ego = find_attribute(env, "ego_uid")
         if ego is not None and ego != ego_uid:
             raise ValueError(f"ego_uid is {ego_uid!r}, but the ego of the environment is {ego!r}")
@@ -51,7 +50,7 @@ class Stage1SettleShapingWrapper(PotentialShapingWrapper):
         state = self._state()
         qvel, cube, goal = (_rows(state[name]) for name in ("ego_qvel", "cube_pos", "goal_pos"))
         speed = np.abs(qvel[:, :_PANDA_ARM_DOF]).max(axis=1)
-        is_placed = np.linalg.norm(goal - cube, axis=1) <= _GOAL_THRESHOLD_M
+        is_placed = np.linalg.norm(goal - cube, axis=1) <= GOAL_THRESHOLD_M
         return np.where(is_placed, -self._alpha * np.minimum(speed, self._qvel_cap), 0.0)
 
 

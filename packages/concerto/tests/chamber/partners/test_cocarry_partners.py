@@ -458,6 +458,21 @@ class TestOnRealArms:
         tip = np.array([0.35, 0.0, 0.0]) + np.diag([-1.0, -1.0, 1.0]) @ arm.fk_tcp_position(q[:6])
         np.testing.assert_allclose(tip, goal - [0.115, 0.0, 0.0], atol=1e-4)
 
+    def test_a_posture_gain_stops_the_drift_of_an_arm_that_goes_round_in_circles(self):
+        """The pseudoinverse is not integrable: closed paths of the tool are open paths of the joints."""
+        drifts: dict[str, float] = {}
+        for gain in ("0", "0.2"):
+            carrier = partner("cocarry_impedance", base_xyz="-0.5,0,0", posture_gain=gain)
+            q, after_a_round = READY.copy(), []
+            for step in range(1201):
+                angle = 2.0 * np.pi * step / 60.0
+                goal = np.array([0.0, 0.1 * np.sin(angle), 0.28 + 0.1 * np.cos(angle)])
+                q[:7] += 0.02 * carrier.act(seen(goal, q))[:7]
+                if step % 60 == 0 and step >= 120:
+                    after_a_round.append(q[:7].copy())
+            drifts[gain] = float(np.abs(after_a_round[-1] - after_a_round[0]).max())
+        assert drifts["0"] > 5.0 * drifts["0.2"]
+
     def test_a_blind_arm_does_not_believe_in_joints_beyond_their_limits(self):
         blind = partner("cocarry_blind_impedance", base_xyz="-0.5,0,0")
         below = seen((-0.6, 0.0, -0.5), READY)

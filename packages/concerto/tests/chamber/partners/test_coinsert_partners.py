@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chamber.agents import PandaJacobianProvider
+from chamber.envs import coinsert
 from chamber.partners import PartnerSpec, load_partner
 from chamber.partners.coinsert_impedance import COINSERT_CHAMFER_M, CoInsertBaseInserter, CoInsertReferenceHolder
 from chamber.partners.interface import assert_frozen
@@ -143,6 +144,7 @@ class TestInserter:
         np.testing.assert_allclose(second[2:], first[2:], atol=1e-6)
 
     def test_the_envelope_is_the_radius_of_the_search_and_the_chamfer(self):
+        assert COINSERT_CHAMFER_M == coinsert.COINSERT_CHAMFER_M
         assert inserter().insertion_envelope_m == {
             "spiral_search_amplitude_m": 0.003,
             "chamfer_capture_radius_m": COINSERT_CHAMFER_M,
