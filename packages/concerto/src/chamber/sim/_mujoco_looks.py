@@ -25,8 +25,8 @@ _SHADOW_REACH = 1.5
 _FROM_FORWARD_LEFT_UP = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 
-def add_surroundings(spec: MjSpec, *, floor_height: float) -> None:
-    """Add what every picture has: a sky, a floor that nothing touches, and light from above and from the viewer."""
+def add_surroundings(spec: MjSpec) -> None:
+    """Add what every picture has: a sky, light from above and from the viewer, and a floor ``/floor`` to look at."""
     spec.add_texture(
         name="/sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
@@ -53,7 +53,6 @@ def add_surroundings(spec: MjSpec, *, floor_height: float) -> None:
         name="/floor",
         type=mujoco.mjtGeom.mjGEOM_PLANE,
         size=[0, 0, 1],
-        pos=[0, 0, floor_height],
         material="/floor",
         contype=0,
         conaffinity=0,

@@ -170,7 +170,7 @@ class _Builder:
             self._add_weld(weld)
         for camera in scene.cameras:
             self._add_camera(camera)
-        add_surroundings(self.spec, floor_height=_floor_height(scene))
+        add_surroundings(self.spec)
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -342,7 +342,7 @@ class _Builder:
         link, position, quaternion = self._on_link(weld.link, np.array(weld.position), np.array(weld.quaternion))
         link.add_site(name=f"/{weld.name}/link", pos=position, quat=quaternion, group=HIDDEN_GROUP)
         torque_scale = 1.0
-        self._add_hold(weld.name, mujoco.mjtEq.mjEQ_WELD).data = [*([0.0] * 10), torque_scale]
+        self._add_hold(weld.name, mujoco.mjtEq.mjEQ_WELD).data[10] = torque_scale
 
     def _add_hold(self, name: str, kind: Any) -> Any:
         return self.spec.add_equality(
@@ -394,6 +394,7 @@ class _Builder:
         """Find every part of the scene in the model that was made from it."""
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
+        model.geom("/floor").pos[2] = _lowest_point(model, data, self._scene)
         geom_groups = np.array(
             [self._masks.index(self._group_of_geom.get(model.geom(geom).name)) for geom in range(model.ngeom)]
         )
@@ -473,10 +474,12 @@ def _rows_of_hold(model: MjModel, data: MjData, name: str) -> slice:
     return slice(first, first + 3)
 
 
-def _floor_height(scene: SceneSpec) -> float:
+def _lowest_point(model: MjModel, data: MjData, scene: SceneSpec) -> float:
     """Give the height of the lowest thing that stands still."""
     heights = [0.0, *(robot.base_position[2] for robot in scene.robots)]
     for body in scene.bodies:
         if body.motion is Motion.FIXED:
-            heights += [body.position[2] + geom.position[2] - max(geom.size) for geom in body.geoms]
+            geoms = np.flatnonzero(model.geom_bodyid == model.body(f"/{body.name}").id)
+            half_heights = np.abs(data.geom_xmat[geoms, 6:]) * model.geom_aabb[geoms, 3:]
+            heights += (data.geom_xpos[geoms, 2] - half_heights.sum(axis=1)).tolist()
     return min(heights)
