@@ -26,9 +26,9 @@ _FROM_FORWARD_LEFT_UP = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0,
 
 
 def add_surroundings(spec: MjSpec) -> None:
-    """Add what every picture has: a sky, light from above and from the viewer, and a floor ``/floor`` to look at."""
+    """Add what every picture has: a sky, light from above and from the viewer, and the body ``//floor`` to look at."""
     spec.add_texture(
-        name="/sky",
+        name="//sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
         builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
         rgb1=[0.93, 0.95, 0.98],
@@ -37,7 +37,7 @@ def add_surroundings(spec: MjSpec) -> None:
         height=256,
     )
     spec.add_texture(
-        name="/floor",
+        name="//floor",
         type=mujoco.mjtTexture.mjTEXTURE_2D,
         builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         mark=mujoco.mjtMark.mjMARK_EDGE,
@@ -47,18 +47,18 @@ def add_surroundings(spec: MjSpec) -> None:
         width=256,
         height=256,
     )
-    floor = spec.add_material(name="/floor", texrepeat=[2, 2], texuniform=True, reflectance=0.05)
-    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "/floor"
-    spec.worldbody.add_geom(
-        name="/floor",
+    floor = spec.add_material(name="//floor", texrepeat=[2, 2], texuniform=True, reflectance=0.05)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "//floor"
+    spec.worldbody.add_body(name="//floor").add_geom(
+        name="//floor",
         type=mujoco.mjtGeom.mjGEOM_PLANE,
         size=[0, 0, 1],
-        material="/floor",
+        material="//floor",
         contype=0,
         conaffinity=0,
     )
     spec.worldbody.add_light(
-        name="/sun",
+        name="//sun",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
         pos=[0.5, 1.0, 3.0],
         dir=[-0.25, -0.45, -1.0],

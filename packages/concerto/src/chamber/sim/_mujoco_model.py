@@ -394,7 +394,7 @@ class _Builder:
         """Find every part of the scene in the model that was made from it."""
         data = mujoco.MjData(model)
         mujoco.mj_forward(model, data)
-        model.geom("/floor").pos[2] = _lowest_point(model, data, self._scene)
+        model.body("//floor").pos[2] = _lowest_point(model, data, self._scene)
         geom_groups = np.array(
             [self._masks.index(self._group_of_geom.get(model.geom(geom).name)) for geom in range(model.ngeom)]
         )
