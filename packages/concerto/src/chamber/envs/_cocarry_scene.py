@@ -17,6 +17,7 @@ from chamber.envs._cocarry_rules import (
     Coupling,
 )
 from chamber.envs._rig_env import RENDER_CAMERA
+from chamber.envs._table import TABLE, table_body
 from chamber.sim.robots import robot_model
 from chamber.sim.scene import (
     BodySpec,
@@ -41,11 +42,8 @@ GOAL_MARKER = "goal"
 COLLISIONS = ("filtered", "legacy")
 """Whether arms and bar pass through each other, or touch as in the first version of the task."""
 
-_TABLE = "table"
 _HALF_LENGTH = COCARRY_BAR_LENGTH_M / 2
 _HALF_THICKNESS = COCARRY_BAR_CROSS_SECTION_M / 2
-_TABLE_HALF_SIZE = (1.209, 0.6045, 0.4598)
-_TABLE_CENTRE_X = -0.12
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ def cocarry_scene(
             RobotSpec(uid=ego, model=ego, base_position=(-COCARRY_BASE_X_M, 0.0, 0.0)),
             RobotSpec(uid=partner, model=partner, base_position=(partner_base_x, 0.0, 0.0), base_yaw=math.pi),
         ),
-        bodies=(_table(), _bar(), _goal_marker()),
+        bodies=(table_body(), _bar(), _goal_marker()),
         pins=() if spring is not None and spring.stiffness == 0.0 else tuple(_pin(hold, spring) for hold in holds),
         cameras=(
             CameraSpec(
@@ -148,7 +146,7 @@ def _pin(hold: BarHold, spring: Coupling | None) -> PinSpec:
 
 def _contacts(ego: str, partner: str, collision: str) -> tuple[ContactRule, ...]:
     robots = [group(uid) for uid in (ego, partner) for group in (arm_group, finger_group)]
-    with_table = tuple(ContactRule(_TABLE, group) for group in (BAR, *robots))
+    with_table = tuple(ContactRule(TABLE, group) for group in (BAR, *robots))
     if collision == "filtered":
         return with_table
     between_arms = tuple(
@@ -171,19 +169,8 @@ def _bar() -> BodySpec:
                 size=(_HALF_LENGTH, _HALF_THICKNESS, _HALF_THICKNESS),
                 mass=COCARRY_BAR_MASS_KG,
                 group=BAR,
-                rgba=(0.93, 0.45, 0.10, 1.0),
+                rgba=(0.98, 0.80, 0.12, 1.0),
             ),
-        ),
-    )
-
-
-def _table() -> BodySpec:
-    return BodySpec(
-        name=_TABLE,
-        motion=Motion.FIXED,
-        position=(_TABLE_CENTRE_X, 0.0, -_TABLE_HALF_SIZE[2]),
-        geoms=(
-            GeomSpec(name="top", shape=Shape.BOX, size=_TABLE_HALF_SIZE, group=_TABLE, rgba=(0.62, 0.66, 0.70, 1.0)),
         ),
     )
 
@@ -193,5 +180,5 @@ def _goal_marker() -> BodySpec:
         name=GOAL_MARKER,
         motion=Motion.KINEMATIC,
         is_marker=True,
-        geoms=(GeomSpec(name="ball", shape=Shape.SPHERE, size=(0.02,), rgba=(0.15, 0.75, 0.25, 0.5)),),
+        geoms=(GeomSpec(name="ball", shape=Shape.SPHERE, size=(0.035,), rgba=(0.10, 0.70, 0.25, 0.35)),),
     )
