@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_chamber_cli import assert_refused, run
+from chamber_command import assert_refused, run
 
 from chamber.rollout.session import read_session
 from ripieno.verify import verify

@@ -8,34 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from chamber_command import assert_refused, run
 
 from chamber import tasks
 from chamber.cli._app import COMMANDS, chamber
 from ripieno.verify import verify
-
-COMMAND = [sys.executable, "-c", "from chamber.cli.main import main; main()"]
-
-
-def run(*arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=300,
-        env={**os.environ, **(env or {})},
-    )
-
-
-def assert_refused(done: subprocess.CompletedProcess[str], said: str) -> None:
-    assert done.returncode == 2, (done.stdout, done.stderr)
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert said in done.stderr, done.stderr
-    assert len([line for line in done.stderr.splitlines() if line.startswith("chamber: ")]) <= 1
 
 
 @pytest.fixture(scope="module")
