@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import resources
 from xml.etree import ElementTree
@@ -20,17 +20,22 @@ class Document:
         file: name of the package data beside this module.
         model: name of the model.
         without: names of bodies and sites to leave out, with all that is in them.
-        accent: colour of the material ``accent``, red, green and blue in [0, 1]; None leaves it as it is.
+        colors: by material, red, green and blue in [0, 1], where they are not those of the file.
+
+    Raises:
+        KeyError: the MJCF has no such body, site or material.
     """
 
-    def __init__(self, file: str, *, model: str, without: tuple[str, ...] = (), accent: Vector3 | None = None) -> None:
+    def __init__(
+        self, file: str, *, model: str, without: tuple[str, ...] = (), colors: Mapping[str, Vector3] | None = None
+    ) -> None:
         text = resources.files("chamber.sim.robots").joinpath(file).read_text(encoding="utf-8")
         self._root = ElementTree.fromstring(text)  # noqa: S314 - our own file
         self._root.set("model", model)
         for name in without:
             self._remove(name)
-        if accent is not None:
-            self._paint("accent", accent)
+        for material, color in (colors or {}).items():
+            self._paint(material, color)
 
     def text(self) -> str:
         """Give the MJCF."""

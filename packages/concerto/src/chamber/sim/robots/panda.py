@@ -31,7 +31,7 @@ def panda_wristcam() -> RobotModel:
             "panda.xml",
             model="panda_wristcam",
             without=("panda_leftfinger_pad", "panda_rightfinger_pad"),
-            accent=_BLUE,
+            colors={"accent": _BLUE},
         ),
         LinkCapsule("panda_hand", (0.042, -0.04, 0.026), (0.042, 0.04, 0.026), 0.020),  # the camera
     )
@@ -42,7 +42,7 @@ def panda_partner() -> RobotModel:
     return _panda(
         "panda_partner",
         "Franka Panda, 7 joints and two fingers.",
-        Document("panda.xml", model="panda_partner", without=("camera_base_link",), accent=_ORANGE),
+        Document("panda.xml", model="panda_partner", without=("camera_base_link",), colors={"accent": _ORANGE}),
     )
 
 
