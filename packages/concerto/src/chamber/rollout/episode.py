@@ -56,7 +56,7 @@ class Trajectory:
             ValueError: these are not such bytes.
         """
         try:
-            with cast("Any", np.load(io.BytesIO(data), allow_pickle=False)) as archive:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 return cls({name: archive[name] for name in archive.files})
         except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
             raise ValueError(f"not a trajectory: {error}") from error

@@ -8,7 +8,7 @@ starts for every team, so that results of two teams can be compared episode by e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,7 +254,7 @@ def run_session(
         folder: must not exist.
         page: makes ``index.html`` from the record and the pictures.
         pictures: what to take pictures for; None takes none.
-        progress: called before each episode with the number of episodes done and a few words.
+        progress: called at every control step with the number of episodes done and a few words.
 
     Raises:
         InputError: the folder cannot be made or the session cannot be played; nothing is left behind then.
@@ -304,15 +304,13 @@ def _episodes(
     config: SessionConfig, env: Any, team: Team, pictures: SessionPictures, progress: Progress
 ) -> Iterator[Episode]:
     for index in range(config.episodes):
-        progress(index, f"episode {index + 1} of {config.episodes}")
         watcher = _Watcher(env, pictures, episode_idx=index, n_episodes=config.episodes)
-        episode = play_episode(
-            env,
-            team,
-            seed=config.initial_state_seed(index),
-            episode_idx=index,
-            spectator=lambda step, _info, watcher=watcher: watcher.look(step),
-        )
+
+        def look(step: int, _info: Mapping[str, Any], watcher: _Watcher = watcher, index: int = index) -> None:
+            progress(index, f"episode {index + 1}, control step {step}")
+            watcher.look(step)
+
+        episode = play_episode(env, team, seed=config.initial_state_seed(index), episode_idx=index, spectator=look)
         watcher.finish(episode)
         yield episode
 
