@@ -78,8 +78,14 @@ class _Stage0TrainingAdapter(AttributeForwarding, gym.Wrapper[Observation, dict[
             raise ValueError(f"step() action missing uid {missing[0]!r}; got keys {sorted(action)}")
         obs, reward, terminated, truncated, info = self.env.step({**self._idle, **action})
         self._n_steps += 1
-        is_over = bool(truncated) or self._n_steps >= self._episode_length
-        return obs, float(reward), bool(terminated), is_over, info
+        is_over = bool(_plain(truncated)) or self._n_steps >= self._episode_length
+        return obs, float(_plain(reward)), bool(_plain(terminated)), is_over, info
+
+
+def _plain(value: Any) -> Any:
+    """The number in an array or tensor of one element, which has ``item``; a plain value as it is."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else value
 
 
 def make_stage0_training_env(

@@ -1,4 +1,7 @@
-"""The scenes of co-insert: two arms on a table, a peg on one hand, a socket on the other; and the fidelity probe."""
+"""The scenes of co-insert: two arms on pedestals, a peg on one hand, a socket on the other; and the fidelity probe.
+
+There is no table between the arms: on one, a socket that nobody holds could be used as well as one that is held.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from chamber.envs._coinsert_rules import (
     coinsert_socket_inner_half_width,
 )
 from chamber.envs._rig_env import RENDER_CAMERA
-from chamber.envs._table import TABLE, table_body
+from chamber.envs._table import FLOOR_Z_M
 from chamber.sim.scene import (
     BodySpec,
     CameraSpec,
@@ -51,6 +54,8 @@ PEG = "peg"
 SOCKET = "coinsert_socket"
 """Names of the bodies and of their contact groups."""
 
+_STANDS = "stands"
+
 CLOSE_CAMERA = "close_camera"
 """Looks at peg and socket from the side on which the socket is cut open in pictures."""
 
@@ -67,6 +72,8 @@ _SOCKET_IN_HAND_XYZ = (-0.0832, 0.2341, 0.1554)
 _SOCKET_IN_HAND_QUATERNION = (0.0, math.cos(0.25), math.sin(0.25), 0.0)  # roll pi, then yaw 0.5: the mouth looks up
 _SOCKET_INERTIA = (5e-4, 5e-4, 5e-4)
 
+_PEDESTAL_HALF_WIDTH_M = 0.12
+_GROUND_HALF_SIZE_M = (3.0, 3.0, 0.01)
 _FLOOR_HALF_THICKNESS_M = 0.005
 _FACET_OVERLAP_M = 0.002
 _PROBE_PEG_GAP_M = 0.013
@@ -87,6 +94,8 @@ _WALL_RGBA = (0.30, 0.47, 0.68, 1.0)
 _CUT_AWAY_RGBA = (0.30, 0.47, 0.68, 0.0)
 _FLOOR_RGBA = (0.22, 0.34, 0.50, 1.0)
 _ROD_RGBA = (0.35, 0.37, 0.40, 1.0)
+_PEDESTAL_RGBA = (0.32, 0.34, 0.37, 1.0)
+_UNSEEN_RGBA = (0.0, 0.0, 0.0, 0.0)
 _CUT_OPEN_TOWARDS = 1.5 * math.pi
 _CUT_OPEN_HALF_ANGLE = math.radians(75.0)
 
@@ -146,8 +155,8 @@ def coinsert_scene(
 ) -> SceneSpec:
     """Describe the scene of a condition.
 
-    Peg and socket touch each other and the table. Arms touch the table, each other, and the socket of the other one;
-    fingers and workpieces pass through each other, because both are part of a hand that cannot let go of them, and the
+    Peg and socket touch each other, the pedestals and the floor. Arms touch these and each other, and the ego's the
+    socket. Fingers and workpieces pass through each other, because a hand cannot let go of its workpiece here, and
     finger pads would meet the rim of the socket before the peg is in.
 
     Args:
@@ -167,7 +176,7 @@ def coinsert_scene(
             RobotSpec(uid=ego, model=ego, base_position=(-COINSERT_BASE_X_M, 0.0, 0.0)),
             RobotSpec(uid=partner, model=partner, base_position=(COINSERT_BASE_X_M, 0.0, 0.0), base_yaw=math.pi),
         ),
-        bodies=(table_body(), workpieces.peg, workpieces.socket),
+        bodies=(_stands(), workpieces.peg, workpieces.socket),
         welds=workpieces.welds,
         cameras=_cameras(),
         contacts=(
@@ -178,8 +187,8 @@ def coinsert_scene(
                 time_constant=_CONTACT_TIME_CONSTANT_S,
                 impedance=_CONTACT_IMPEDANCE,
             ),
-            *(ContactRule(TABLE, group) for group in (PEG, SOCKET)),
-            *(ContactRule(TABLE, group(uid)) for uid in (ego, partner) for group in (arm_group, finger_group)),
+            *(ContactRule(_STANDS, group) for group in (PEG, SOCKET)),
+            *(ContactRule(_STANDS, group(uid)) for uid in (ego, partner) for group in (arm_group, finger_group)),
             ContactRule(arm_group(ego), arm_group(partner)),
             ContactRule(arm_group(ego), SOCKET),
         ),
@@ -207,6 +216,31 @@ def _cameras() -> tuple[CameraSpec, ...]:
             target=(SOCKET_BUILD_XYZ[0], 0.0, 0.275),
         ),
     )
+
+
+def _stands() -> BodySpec:
+    """Two pedestals with their tops at z = 0, and the floor, which is felt only: pictures have one of their own."""
+    half_height = -FLOOR_Z_M / 2
+    pedestals = (
+        GeomSpec(
+            name=f"pedestal_{side}",
+            shape=Shape.BOX,
+            size=(_PEDESTAL_HALF_WIDTH_M, _PEDESTAL_HALF_WIDTH_M, half_height),
+            position=(x, 0.0, -half_height),
+            group=_STANDS,
+            rgba=_PEDESTAL_RGBA,
+        )
+        for side, x in (("ego", -COINSERT_BASE_X_M), ("partner", COINSERT_BASE_X_M))
+    )
+    ground = GeomSpec(
+        name="ground",
+        shape=Shape.BOX,
+        size=_GROUND_HALF_SIZE_M,
+        position=(0.0, 0.0, FLOOR_Z_M - _GROUND_HALF_SIZE_M[2]),
+        group=_STANDS,
+        rgba=_UNSEEN_RGBA,
+    )
+    return BodySpec(name=_STANDS, motion=Motion.FIXED, geoms=(*pedestals, ground))
 
 
 def _peg(ego: str) -> BodySpec:
