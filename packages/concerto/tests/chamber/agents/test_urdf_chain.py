@@ -107,6 +107,7 @@ def test_fixed_joints_before_and_between_moving_ones_are_folded_in(tmp_path: Pat
     assert table.base_link == "a"
     assert table.joint_names == ("first", "second")
     assert table.end_link == "f"
+    assert [joint.axis for joint in table.joints] == [(0.0, 0.0, 1.0), (0.0, 1.0, 0.0)]
     np.testing.assert_allclose(table.lower, [-math.inf, -1.0])
     np.testing.assert_allclose(table.upper, [math.inf, 2.0])
     chain = SerialChain(table)
