@@ -1,19 +1,19 @@
 r"""From a normalised ``pd_joint_delta_pos`` action to the Cartesian acceleration of any point of the arm.
 
-With the mass matrix M of the arm, held for one control step, and its drive (`chamber.agents.joint_delta`), positions and
-velocities at the end of the step are linear in the velocities and the action at its start:
+With the mass matrix M of the arm, held for one control step, and its drive (`chamber.agents.joint_delta`), positions
+and velocities at the end of the step are linear in the velocities and the action at its start:
 
 .. math:: q^+ - q = P \dot q + Q\,s u, \qquad \dot q^+ = D \dot q + V\,s u
 
-with the action scale s and matrices P, Q, D, V that are functions of M alone: along an eigenvector of M with eigenvalue m
-they are the four numbers of `StepResponse` for the inertia m. A point with Jacobian J and velocity :math:`v = J \dot q`
-has, over the step, the mean acceleration
+with the action scale s and matrices P, Q, D, V that are functions of M alone: along an eigenvector of M with
+eigenvalue m they are the four numbers of `StepResponse` for the inertia m. A point with Jacobian J and velocity
+:math:`v = J \dot q` has, over the step, the mean acceleration
 
 .. math:: a = \frac{J \dot q^+ - v}{dt} = \underbrace{\frac{s}{dt}}_{\text{scale}} J V\,u
           + \underbrace{\frac{1}{dt} J (D - 1) \dot q}_{a_0}
 
-which is the affine map of `concerto.safety.api.JacobianControlModel`, with ``J V`` for its Jacobian. The change of J during
-the step is left out. `chamber.arm_safety.tracking` measures how far all this is from the simulated arm.
+which is the affine map of `concerto.safety.api.JacobianControlModel`, with ``J V`` for its Jacobian. The change of J
+during the step is left out. `chamber.arm_safety.tracking` measures how far all this is from the simulated arm.
 """
 
 from __future__ import annotations

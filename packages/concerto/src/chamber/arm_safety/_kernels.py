@@ -1,7 +1,8 @@
 """Compiled functions of arm safety: where the spheres of an arm are, what it weighs, and where a command takes it.
 
-An arm is an `ArmArrays`: the chain's kinematics in the world frame, its spheres, its inertias and its drive. Spheres and
-centres of mass are given in the *turned* frame of their joint, whose z axis is the joint's axis (`chamber.agents._chain`).
+An arm is an `ArmArrays`: the chain's kinematics in the world frame, its spheres, its inertias and its drive. Spheres
+and centres of mass are given in the *turned* frame of their joint, whose z axis is the joint's axis
+(`chamber.agents._chain`).
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def predict_path(
 def step_matrices(arm: ArmArrays, update: FloatArray) -> FloatArray:
     """Give the linear map of one control step from (distance to the target, velocity), shape ``(2, 2, n, n)``.
 
-    ``[0, 1]`` is the displacement per velocity, ``[1, 0]`` the velocity at the end per distance at the start, and so on.
+    ``[0, 1]`` is the displacement per velocity, ``[1, 0]`` the velocity at the end per distance at the start.
     """
     n = update.shape[0]
     powers = np.zeros((2, 2, n, n))
@@ -244,9 +245,7 @@ def step_matrices(arm: ArmArrays, update: FloatArray) -> FloatArray:
 @njit(cache=True, error_model="numpy")
 def _transform(frame: FloatArray, point: FloatArray, out: FloatArray) -> None:
     for row in range(3):
-        out[row] = (
-            frame[row, 3] + frame[row, 0] * point[0] + frame[row, 1] * point[1] + frame[row, 2] * point[2]
-        )
+        out[row] = frame[row, 3] + frame[row, 0] * point[0] + frame[row, 1] * point[1] + frame[row, 2] * point[2]
 
 
 @njit(cache=True, error_model="numpy")

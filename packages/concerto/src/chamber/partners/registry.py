@@ -15,6 +15,7 @@ _PartnerClass = TypeVar("_PartnerClass", bound=type)
 _BUILT_IN: dict[str, str] = {
     "cocarry_admittance": "chamber.partners.cocarry_policy_shift",
     "cocarry_blind_impedance": "chamber.partners.cocarry_blind",
+    "cocarry_erratic": "chamber.partners.cocarry_erratic",
     "cocarry_impedance": "chamber.partners.cocarry_impedance",
     "cocarry_nullspace_impedance": "chamber.partners.cocarry_policy_shift",
     "cocarry_slew_impedance": "chamber.partners.cocarry_policy_shift",
