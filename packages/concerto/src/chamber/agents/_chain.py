@@ -60,6 +60,22 @@ class SerialChain:
         self._origins = origins
         self._alignments = np.stack(alignments)
 
+    @property
+    def origins(self) -> FloatArray:
+        """Fixed transforms between joints, ``(R | p)`` each, for code that walks the chain itself; do not write to it.
+
+        Shape ``(n_joints + 1, 3, 4)``; the last one leads to the TCP. Frames are those of joints, whose z is the axis.
+        """
+        return self._origins
+
+    @property
+    def alignments(self) -> FloatArray:
+        """Rotations from links' frames to those of their joints, the identity where the axis is z.
+
+        Shape ``(n_joints + 1, 3, 3)``, for the base first: ``R_link = R_joint @ alignment.T``.
+        """
+        return self._alignments
+
     def tcp_position(self, q: ArrayLike) -> FloatArray:
         """Give the origin of the TCP, m, shape ``(3,)``."""
         joints, is_single = self._joints(q)

@@ -99,6 +99,8 @@ HANDOVER_MATCHED_REFERENCE = "handover_matched_reference"
 HANDOVER_PRESENTATION_MISMATCH = "handover_presentation_mismatch"
 
 _SUBSTREAM = "env.handover_place"
+_USUAL_LOW = (-1.0, -1.0, -180.0, 0.0)
+_USUAL_HIGH = (1.0, 1.0, 180.0, 60.0)
 
 FloatArray = NDArray[np.float64]
 
@@ -163,7 +165,9 @@ class HandoverPlaceEnv(gym.Env[Observation, FloatArray]):
 
     Observation: ``phase``; ``target_pose`` (x, y in m and yaw in rad); ``spec`` with the limits and the budget;
     ``lateral_offset`` (2,) and ``grasp_pose_error_deg``, which are None before the part was presented. Offsets are
-    relative to the target, so where it is never changes an outcome. Action: four float64 numbers, see the module.
+    relative to the target, so where it is never changes an outcome. Action: four float64 numbers, see the module. The
+    bounds of the action space hold what either side usually asks for: 1 m, half a turn, a delay of a minute or a flag;
+    finite numbers outside are taken as they are.
 
     ``reset(seed=k)`` starts episode k of the run that ``root_seed`` names; without a seed the first episode is number
     ``root_seed`` and every other one follows the one before. ``info["initial_state_seed"]`` is that number.
@@ -239,7 +243,7 @@ class HandoverPlaceEnv(gym.Env[Observation, FloatArray]):
         self._presentation: FloatArray | None = None
         self._next_seed = self.root_seed
         self._can_step = False
-        self.action_space = spaces.Box(-np.inf, np.inf, (HANDOVER_PRESENTATION_DIM,), np.float64)
+        self.action_space = spaces.Box(np.array(_USUAL_LOW), np.array(_USUAL_HIGH), dtype=np.float64)
         self.observation_space = spaces.Dict(
             {
                 "phase": spaces.Discrete(HANDOVER_HORIZON),

@@ -332,6 +332,19 @@ class TestAxes:
             for n_links, transform in enumerate(tilted.link_transforms(q)):
                 np.testing.assert_allclose(transform, pose_by_scipy(table, q, n_links=n_links), atol=1e-12)
 
+    def test_its_arrays_lead_to_the_same_places(self):
+        tilted, q = SerialChain(tilted_chain(0)), np.array([0.3, -1.0, 0.7, 2.0, -0.4])
+        pose = np.eye(4)
+        transforms = tilted.link_transforms(q)
+        for place, step in enumerate(tilted.origins):
+            pose = pose @ np.vstack([step, [0, 0, 0, 1]])
+            if place < tilted.n_joints:
+                pose[:3, :3] = pose[:3, :3] @ Rotation.from_euler("z", q[place]).as_matrix()
+                link = pose[:3, :3] @ tilted.alignments[place + 1].T
+                np.testing.assert_allclose(link, transforms[place + 1, :3, :3], atol=1e-14)
+        np.testing.assert_allclose(pose[:3, 3], tilted.tcp_position(q), atol=1e-14)
+        np.testing.assert_allclose(pose[:3, :3], tilted.tcp_rotation(q), atol=1e-14)
+
     def test_jacobians_of_such_a_chain_are_derivatives(self):
         tilted, step, point = SerialChain(tilted_chain(0)), 1e-6, np.array([0.1, -0.2, 0.3])
         q = np.array([0.3, -1.0, 0.7, 2.0, -0.4])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chamber.agents.handover_ego_scripted import ScriptedHandoverEgo
 from chamber.envs import handover_place as task
 from chamber.envs.handover_place import (
     HandoverPlaceEnv,
@@ -21,6 +22,9 @@ from chamber.envs.handover_place import (
     make_handover_place_env,
     resolve_placement,
 )
+from chamber.partners import load_partner
+from chamber.partners.handover_presenter import presenter_spec
+from chamber.testing import check_task
 
 DEFAULTS: dict[str, Any] = {
     "lateral_offset_m": (0.0, 0.0),
@@ -50,6 +54,20 @@ def played(env: HandoverPlaceEnv, presentation: Any, placement: Any, *, seed: in
     env.reset(seed=seed)
     env.step(presentation)
     return env.step(placement)[4]
+
+
+class MatchedPair:
+    """A presenter that hands over as the ego expects it, and the scripted ego; each acts in its step."""
+
+    def __init__(self, env: HandoverPlaceEnv) -> None:
+        self._players = (load_partner(presenter_spec("matched")), ScriptedHandoverEgo())
+
+    def reset(self, *, seed: int) -> None:
+        for player in self._players:
+            player.reset(seed=seed)
+
+    def act(self, obs: dict[str, Any]) -> Any:
+        return self._players[obs["phase"]].act(obs)
 
 
 class TestConstants:
@@ -320,7 +338,10 @@ class TestSpaces:
     def test_it_is_an_environment_whose_observations_are_in_its_space(self):
         env = make_handover_place_env(free_regrasp=True)
         assert isinstance(env, gym.Env)
-        assert env.action_space.shape == (4,)
+        assert (env.action_space.low.tolist(), env.action_space.high.tolist()) == (
+            [-1.0, -1.0, -180.0, 0.0],
+            [1.0, 1.0, 180.0, 60.0],
+        )
         obs, _ = env.reset(seed=1)
         assert env.observation_space.contains(obs)
         for action in (np.full(4, 0.1), np.zeros(4)):
@@ -359,6 +380,17 @@ class TestSpaces:
         assert later["spec"]["angular_window_deg"] == 5.0
         info = env.step([0.0] * 4)[4]
         assert (info["residual_lateral_m"], info["residual_angular_deg"]) == (0.0, 15.0)
+
+    def test_finite_numbers_outside_the_usual_are_taken_as_they_are(self):
+        info = played(make_handover_place_env(), [0.0, 0.0, 270.0, 90.0], [0.0, 0.0, 0.0, -1.0])
+        assert (info["residual_angular_deg"], info["regrasp_requested"]) == (255.0, False)
+
+    @pytest.mark.parametrize("condition_id", sorted(handover_conditions()))
+    def test_it_passes_the_checks_of_every_task(self, condition_id: str):
+        check_task(lambda: make_handover_place_env(condition_id=condition_id))
+
+    def test_a_matched_presenter_and_the_scripted_ego_place_the_part(self):
+        check_task(make_handover_place_env, reference=MatchedPair, seeds=tuple(range(20)))
 
 
 class TestRefusals:
