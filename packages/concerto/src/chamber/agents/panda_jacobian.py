@@ -23,8 +23,8 @@ class PandaJacobianProvider(ArmJacobianProvider):
 
     Example:
         >>> from chamber.agents import PandaJacobianProvider
-        >>> PandaJacobianProvider().fk_tcp_position([0.0] * 7).round(4).tolist()
-        [0.088, 0.0, 0.8226]
+        >>> PandaJacobianProvider().fk_tcp_position([0.1, -0.2, 0.3, -1.5, 0.4, 1.8, 0.5]).round(4).tolist()
+        [0.4657, 0.2955, 0.7033]
     """
 
     _ARM: ClassVar[str] = "panda"
