@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.envs._cocarry_kernels import excess_penalties, tilts_deg
+
 __all__ = [
     "COCARRY_BAR_CROSS_SECTION_M",
     "COCARRY_BAR_LENGTH_M",
@@ -180,10 +182,8 @@ def tilt_deg_from_quaternion(quaternion: ArrayLike) -> FloatArray:
     Returns:
         Shape ``(...)``.
     """
-    w, x, y, z = np.moveaxis(np.asarray(quaternion, dtype=np.float64), -1, 0)
-    along_x, along_y, along_z = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
-    length = np.sqrt(along_x * along_x + along_y * along_y + along_z * along_z)
-    return np.degrees(np.arcsin(np.minimum(np.abs(along_z) / np.maximum(length, np.finfo(np.float64).tiny), 1.0)))
+    quaternions = np.asarray(quaternion, dtype=np.float64)
+    return tilts_deg(quaternions.reshape(-1, 4)).reshape(quaternions.shape[:-1])
 
 
 def evaluate_cocarry_success(
@@ -236,7 +236,8 @@ def cocarry_excess_stress_penalty(
     """
     if hasattr(stress, "detach"):
         return coeff * ((stress - threshold).clamp(min=0.0) / scale).tanh()
-    return coeff * np.tanh(np.maximum(np.asarray(stress, dtype=np.float64) - threshold, 0.0) / scale)
+    stresses = np.asarray(stress, dtype=np.float64)
+    return excess_penalties(stresses.reshape(-1), coeff, threshold, scale).reshape(stresses.shape)
 
 
 def cocarry_coupling(

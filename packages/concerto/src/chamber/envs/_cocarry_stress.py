@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber.envs._cocarry_kernels import raise_to_norms
 from chamber.envs._cocarry_rules import Coupling
 from chamber.envs._cocarry_scene import BAR, BarHold
 from chamber.sim.backend import RigBackend
@@ -47,7 +48,7 @@ def stress_measure(name: str, *, holds: Sequence[BarHold], coupling: Coupling, i
     if (not is_rigid and coupling.stiffness == 0.0) or (name == "coupling_internal" and len(holds) < 2):
         return lambda rig: np.zeros(rig.num_envs)
     if name == "wrist":
-        return lambda rig: _largest_norm(_pin_forces(rig, holds))
+        return lambda rig: _largest_norm([rig.pin_force(hold.pin) for hold in holds])
 
     def coupling_forces(rig: RigBackend) -> FloatArray:
         return _pin_forces(rig, holds) if is_rigid else _spring_forces(rig, holds, coupling.stiffness)
@@ -71,8 +72,13 @@ def internal_force(first: FloatArray, second: FloatArray) -> FloatArray:
     return (np.abs(first) + np.abs(second) - np.abs(first + second)) / 2.0
 
 
-def _largest_norm(forces: FloatArray) -> FloatArray:
-    return np.sqrt(np.square(forces).sum(axis=-1)).max(axis=0)
+def _largest_norm(forces: Iterable[FloatArray]) -> FloatArray:
+    """The largest length of the vectors of each copy, for arrays ``(num_envs, 3)``."""
+    first, *others = forces
+    largest = np.zeros(len(first))
+    for vectors in (first, *others):
+        raise_to_norms(vectors, largest)
+    return largest
 
 
 def _pin_forces(rig: RigBackend, holds: Sequence[BarHold]) -> FloatArray:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber.envs._cocarry_kernels import judge_step, raise_to_speeds, reward_of_step
 from chamber.envs._cocarry_limits import CoCarryLimits, derive_stress_limits, resolve_cocarry_limits
 from chamber.envs._cocarry_rules import (
     COCARRY_BAR_CROSS_SECTION_M,
@@ -62,6 +63,7 @@ from chamber.envs._cocarry_rules import (
 from chamber.envs._cocarry_scene import BAR, COLLISIONS, GOAL_MARKER, bar_holds, cocarry_scene, level_bar_pose
 from chamber.envs._cocarry_stress import STRESS_MEASURES, stress_measure
 from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
+from chamber.sim.robots import JointIndex
 
 __all__ = [
     "COCARRY_BAR_CROSS_SECTION_M",
@@ -164,7 +166,6 @@ class CoCarryEnv(RigTaskEnv):
         self.dwell_steps = dwell_steps
         self._goal_centre = goal_centre
         self._ready = {self.ego_uid: np.array(COCARRY_READY_QPOS), self.partner_uid: partner_qpos}
-        self._holding = tuple(hold.uid for hold in holds)
         self._stress_of = stress_measure(measure, holds=holds, coupling=coupling, is_rigid=is_rigid)
         super().__init__(
             scene=cocarry_scene(
@@ -186,7 +187,16 @@ class CoCarryEnv(RigTaskEnv):
         self._bar_start = self._level_between_hands()
         self._max_tilt_deg = np.zeros(num_envs)
         self._max_stress = np.zeros(num_envs)
-        self._ticks_met = np.zeros(num_envs, dtype=np.int64)
+        self._steps_met = np.zeros(num_envs, dtype=np.int64)
+        self._thresholds = np.array(
+            [COCARRY_GOAL_THRESH_M, COCARRY_TILT_MAX_DEG, limits.stress_max_n, COCARRY_STATIC_QVEL_THRESH]
+        )
+        self._reward_weights = _reward_weights(limits)
+        self._moving_joints = [
+            (hold.uid, _places(model.arm_joints, model.n_joints), _places(model.body_joints, model.n_joints))
+            for hold in holds
+            for model in (self._models[hold.uid],)
+        ]
 
     @property
     def condition_id(self) -> str:
@@ -235,12 +245,13 @@ class CoCarryEnv(RigTaskEnv):
 
     def evaluate(self) -> dict[str, NDArray[Any]]:
         """Give ``success`` and its parts as they were after the last step, each of shape ``(num_envs,)``."""
+        is_placed, is_level, is_unstressed, both_static, _ = self._flags
         return {
-            "success": self._ticks_met >= self.dwell_steps,
-            "is_placed": self._distance <= COCARRY_GOAL_THRESH_M,
-            "is_level": self._max_tilt_deg < COCARRY_TILT_MAX_DEG,
-            "is_unstressed": self._max_stress < self.limits.stress_max_n,
-            "both_static": self._is_static,
+            "success": self._steps_met >= self.dwell_steps,
+            "is_placed": is_placed,
+            "is_level": is_level,
+            "is_unstressed": is_unstressed,
+            "both_static": both_static,
             "is_settled": self._is_settled,
             "centroid_to_goal": self._distance,
             "max_tilt_deg": self._max_tilt_deg,
@@ -254,19 +265,16 @@ class CoCarryEnv(RigTaskEnv):
         ``L = 1 - tanh(5 tilt)``, stillness ``S = 1 - tanh(5 max_arm ||qvel||)`` and the stress penalty ``P`` of
         `cocarry_excess_stress_penalty`; a success gives ``R = 5``. The reward is ``R / 5``.
         """
-        transport = 1.0 - np.tanh(COCARRY_REWARD_TANH_SCALE * self._distance)
-        level = 1.0 - np.tanh(COCARRY_REWARD_LEVEL_TANH_SCALE * np.radians(self._tilt_deg))
-        settle = 1.0 - np.tanh(COCARRY_REWARD_TANH_SCALE * self._arm_speed)
-        penalty = cocarry_excess_stress_penalty(
-            self._stress, threshold=self.limits.stress_threshold_n, scale=self.limits.stress_scale_n
+        return reward_of_step(
+            self._distance,
+            self._tilt_deg,
+            self._arm_speed,
+            self._stress,
+            evaluation["is_placed"],
+            self._is_settled,
+            evaluation["success"],
+            self._reward_weights,
         )
-        reward = (
-            COCARRY_REWARD_TRANSPORT_COEFF * transport
-            + COCARRY_REWARD_LEVEL_COEFF * level
-            + COCARRY_REWARD_SETTLE_COEFF * settle * evaluation["is_placed"]
-            - penalty * self._is_settled
-        )
-        return np.where(evaluation["success"], COCARRY_REWARD_SUCCESS_BONUS, reward) / COCARRY_REWARD_NORMALIZER
 
     # --- what the base class asks for -----------------------------------------------------------------------
 
@@ -289,31 +297,32 @@ class CoCarryEnv(RigTaskEnv):
     def _begin(self, env_idx: NDArray[np.int64]) -> None:
         self._max_tilt_deg[env_idx] = 0.0
         self._max_stress[env_idx] = 0.0
-        self._ticks_met[env_idx] = 0
+        self._steps_met[env_idx] = 0
         self._measure()
 
     def _accumulate(self) -> None:
         self._measure()
-        np.maximum(self._max_tilt_deg, self._tilt_deg, out=self._max_tilt_deg, where=self._is_settled)
-        np.maximum(self._max_stress, self._stress, out=self._max_stress, where=self._is_settled)
-        is_met = self._is_settled & evaluate_cocarry_success(
-            centroid_to_goal_dist=self._distance,
-            max_tilt_deg=self._max_tilt_deg,
-            max_stress_proxy=self._max_stress,
-            both_static=self._is_static,
-            stress_max=self.limits.stress_max_n,
-        )
-        self._ticks_met = np.where(is_met, self._ticks_met + 1, 0)
+        self._steps_met += 1
+        self._steps_met *= self._flags[4]
 
     def _measure(self) -> None:
         """Read from the rig, once per step, what evaluation, reward and observation share."""
         self._is_settled = self.elapsed_steps >= COCARRY_SETTLE_WINDOW_STEPS
         self._bar_pose = self.rig.body_pose(BAR)
-        self._distance = np.sqrt(np.square(self._bar_pose[:, :3] - self.goal).sum(axis=1))
-        self._tilt_deg = tilt_deg_from_quaternion(self._bar_pose[:, 3:])
         self._stress = self._stress_of(self.rig)
-        self._arm_speed = np.sqrt(np.max([np.square(self.arm_qvel(uid)).sum(axis=1) for uid in self._holding], axis=0))
-        self._is_static = np.all([self.is_static(uid, COCARRY_STATIC_QVEL_THRESH) for uid in self._holding], axis=0)
+        self._arm_speed, fastest_joint = np.zeros(self.num_envs), np.zeros(self.num_envs)
+        for uid, arm, body in self._moving_joints:
+            raise_to_speeds(self.rig.qvel(uid), arm, body, self._arm_speed, fastest_joint)
+        self._distance, self._tilt_deg, self._flags = judge_step(
+            self._bar_pose,
+            self.goal,
+            self._stress,
+            fastest_joint,
+            self._is_settled,
+            self._thresholds,
+            self._max_tilt_deg,
+            self._max_stress,
+        )
 
     def _level_between_hands(self) -> FloatArray:
         """The pose of the bar whose ends are where the hands are when the arms are ready."""
@@ -410,6 +419,29 @@ def _partner_start(
     if base_x is not None or ready_qpos is not None:
         raise ValueError("xarm6_base_x and xarm6_ready_qpos are only for the condition 'cocarry_xarm6_partner'")
     return COCARRY_BASE_X_M, np.array(COCARRY_RETRACTED_QPOS if condition.single_arm else COCARRY_READY_QPOS)
+
+
+def _reward_weights(limits: CoCarryLimits) -> FloatArray:
+    """The numbers of the reward in the order of `chamber.envs._cocarry_kernels.reward_of_step`."""
+    return np.array(
+        [
+            COCARRY_REWARD_TRANSPORT_COEFF,
+            COCARRY_REWARD_LEVEL_COEFF,
+            COCARRY_REWARD_SETTLE_COEFF,
+            COCARRY_REWARD_STRESS_COEFF,
+            COCARRY_REWARD_TANH_SCALE,
+            COCARRY_REWARD_LEVEL_TANH_SCALE,
+            limits.stress_threshold_n,
+            limits.stress_scale_n,
+            COCARRY_REWARD_SUCCESS_BONUS,
+            COCARRY_REWARD_NORMALIZER,
+        ]
+    )
+
+
+def _places(joints: JointIndex, n_joints: int) -> NDArray[np.int64]:
+    """The numbers of some joints of a robot."""
+    return np.arange(n_joints)[joints]
 
 
 def _vector(name: str, values: Sequence[float], *, size: int) -> FloatArray:

@@ -1,0 +1,168 @@
+"""The arithmetic of a co-carry step, compiled: instead of a hundred small array operations.
+
+Arrays have one row per copy. What is raised is changed in place.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["excess_penalties", "judge_step", "raise_to_norms", "raise_to_speeds", "reward_of_step", "tilts_deg"]
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IndexArray = NDArray[np.int64]
+
+
+@njit(cache=True, error_model="numpy")
+def _tilt_deg(w: float, x: float, y: float, z: float) -> float:
+    """Angle between a body's x axis, first column of the rotation matrix, and the horizontal plane, degrees."""
+    along_x, along_y, along_z = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+    length = math.sqrt(along_x * along_x + along_y * along_y + along_z * along_z)
+    if length == 0.0:
+        return 0.0
+    return math.degrees(math.asin(min(abs(along_z) / length, 1.0)))
+
+
+@njit(cache=True, error_model="numpy")
+def tilts_deg(quaternions: FloatArray) -> FloatArray:
+    """Give the tilt of every row, shape ``(n,)``, for quaternions ``(w, x, y, z)``, shape ``(n, 4)``."""
+    tilts = np.empty(len(quaternions))
+    for k in range(len(quaternions)):
+        w, x, y, z = quaternions[k]
+        tilts[k] = _tilt_deg(w, x, y, z)
+    return tilts
+
+
+@njit(cache=True, error_model="numpy")
+def raise_to_norms(vectors: FloatArray, largest: FloatArray) -> None:
+    """Raise ``largest``, shape ``(n,)``, to the lengths of ``vectors``, shape ``(n, 3)``."""
+    for k in range(len(vectors)):
+        x, y, z = vectors[k]
+        largest[k] = max(largest[k], math.sqrt(x * x + y * y + z * z))
+
+
+@njit(cache=True, error_model="numpy")
+def raise_to_speeds(
+    qvel: FloatArray, arm: IndexArray, body: IndexArray, arm_speed: FloatArray, fastest: FloatArray
+) -> None:
+    """Raise ``arm_speed`` to the 2-norm over the arm's joints and ``fastest`` to the largest size over the body's.
+
+    Args:
+        qvel: of one robot, shape ``(n, n_joints)``.
+        arm: joints of the arm.
+        body: joints that count for standing still.
+        arm_speed: rad/s, shape ``(n,)``.
+        fastest: rad/s, shape ``(n,)``.
+    """
+    for k in range(len(qvel)):
+        squared = 0.0
+        for joint in arm:
+            squared += qvel[k, joint] * qvel[k, joint]
+        arm_speed[k] = max(arm_speed[k], math.sqrt(squared))
+        for joint in body:
+            fastest[k] = max(fastest[k], abs(qvel[k, joint]))
+
+
+@njit(cache=True, error_model="numpy")
+def _excess_penalty(stress: float, coeff: float, threshold: float, scale: float) -> float:
+    return coeff * math.tanh(max(stress - threshold, 0.0) / scale)
+
+
+@njit(cache=True, error_model="numpy")
+def excess_penalties(stress: FloatArray, coeff: float, threshold: float, scale: float) -> FloatArray:
+    """Give ``coeff * tanh(max(stress - threshold, 0) / scale)``, shape ``(n,)``."""
+    penalties = np.empty(len(stress))
+    for k in range(len(stress)):
+        penalties[k] = _excess_penalty(stress[k], coeff, threshold, scale)
+    return penalties
+
+
+@njit(cache=True, error_model="numpy")
+def judge_step(
+    bar_pose: FloatArray,
+    goal: FloatArray,
+    stress: FloatArray,
+    fastest_joint: FloatArray,
+    is_settled: BoolArray,
+    thresholds: FloatArray,
+    max_tilt_deg: FloatArray,
+    max_stress: FloatArray,
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Measure the bar, raise the maxima of the copies that are settled, and compare with the thresholds.
+
+    The comparisons are those of `chamber.envs.cocarry.evaluate_cocarry_success`.
+
+    Args:
+        bar_pose: shape ``(n, 7)``.
+        goal: shape ``(n, 3)``.
+        stress: N, shape ``(n,)``.
+        fastest_joint: of all holding arms, rad/s, shape ``(n,)``.
+        is_settled: whether the settle window is over, shape ``(n,)``.
+        thresholds: of distance (m), tilt (degrees), stress (N) and joint speed (rad/s).
+        max_tilt_deg: largest tilt since the settle window, shape ``(n,)``.
+        max_stress: largest stress since then, N, shape ``(n,)``.
+
+    Returns:
+        Distance to the goal, m, and tilt, degrees, each of shape ``(n,)``; and, of shape ``(5, n)``, whether the bar is
+        placed, was level, was unstressed, the arms are static, and all of this after the settle window.
+    """
+    n = len(bar_pose)
+    distance, tilt, flags = np.empty(n), np.empty(n), np.empty((5, n), dtype=np.bool_)
+    for k in range(n):
+        x, y, z = bar_pose[k, 0] - goal[k, 0], bar_pose[k, 1] - goal[k, 1], bar_pose[k, 2] - goal[k, 2]
+        distance[k] = math.sqrt(x * x + y * y + z * z)
+        tilt[k] = _tilt_deg(bar_pose[k, 3], bar_pose[k, 4], bar_pose[k, 5], bar_pose[k, 6])
+        if is_settled[k]:
+            max_tilt_deg[k] = max(max_tilt_deg[k], tilt[k])
+            max_stress[k] = max(max_stress[k], stress[k])
+        flags[0, k] = distance[k] <= thresholds[0]
+        flags[1, k] = max_tilt_deg[k] < thresholds[1]
+        flags[2, k] = max_stress[k] < thresholds[2]
+        flags[3, k] = fastest_joint[k] <= thresholds[3]
+        flags[4, k] = flags[0, k] and flags[1, k] and flags[2, k] and flags[3, k] and is_settled[k]
+    return distance, tilt, flags
+
+
+@njit(cache=True, error_model="numpy")
+def reward_of_step(
+    distance: FloatArray,
+    tilt_deg: FloatArray,
+    arm_speed: FloatArray,
+    stress: FloatArray,
+    is_placed: BoolArray,
+    is_settled: BoolArray,
+    success: BoolArray,
+    weights: FloatArray,
+) -> FloatArray:
+    """Give the reward that `chamber.envs.cocarry.CoCarryEnv.compute_normalized_dense_reward` describes, shape ``(n,)``.
+
+    Args:
+        distance: m, shape ``(n,)``, as all others but the last.
+        tilt_deg: degrees.
+        arm_speed: of the fastest arm, rad/s.
+        stress: N.
+        is_placed: the bar is at the goal.
+        is_settled: stress counts.
+        success: the step is a success.
+        weights: coefficients of transport, levelness, stillness and stress; scale of distance and speed, and of tilt;
+            threshold and scale of stress; reward of a success; divisor.
+    """
+    for_transport, for_level, for_stillness, for_stress = weights[0], weights[1], weights[2], weights[3]
+    reward = np.empty(len(distance))
+    for k in range(len(distance)):
+        if success[k]:
+            reward[k] = weights[8] / weights[9]
+            continue
+        value = for_transport * (1.0 - math.tanh(weights[4] * distance[k]))
+        value += for_level * (1.0 - math.tanh(weights[5] * math.radians(tilt_deg[k])))
+        if is_placed[k]:
+            value += for_stillness * (1.0 - math.tanh(weights[4] * arm_speed[k]))
+        if is_settled[k]:
+            value -= _excess_penalty(stress[k], for_stress, weights[6], weights[7])
+        reward[k] = value / weights[9]
+    return reward
