@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 __all__ = ["checked_actions"]
@@ -30,11 +32,8 @@ def checked_actions(
     Raises:
         ValueError: a robot is missing or unknown, a shape is wrong, or a component is not finite.
     """
-    missing, unknown = sorted(widths.keys() - action.keys()), sorted(action.keys() - widths.keys())
-    if missing:
-        raise ValueError(f"step() action missing uid {missing[0]!r}; got keys {sorted(action)}")
-    if unknown:
-        raise ValueError(f"step() action has unknown uid {unknown[0]!r}; the robots are {sorted(widths)}")
+    if action.keys() != widths.keys():
+        raise ValueError(_what_is_wrong_with_the_uids(action, widths))
     checked: dict[str, FloatArray] = {}
     was_clipped: dict[str, NDArray[np.bool_]] = {}
     for uid, width in widths.items():
@@ -44,11 +43,38 @@ def checked_actions(
         if value.shape != (num_envs, width):
             expected: Sequence[int] = (width,) if num_envs == 1 else (num_envs, width)
             raise ValueError(f"action of {uid!r} must have shape {tuple(expected)}, got {value.shape}")
-        if not np.isfinite(value).all():
+        was_clipped[uid] = np.zeros(num_envs, dtype=bool)
+        if not _clip_to_unit(value, was_clipped[uid]):
             raise ValueError(f"action of {uid!r} must be finite, got {value.tolist()}")
-        checked[uid] = value.clip(-1.0, 1.0)
-        was_clipped[uid] = (checked[uid] != value).any(axis=1)
+        checked[uid] = value
     return checked, was_clipped
+
+
+def _what_is_wrong_with_the_uids(action: Mapping[str, Any], widths: Mapping[str, int]) -> str:
+    missing = sorted(widths.keys() - action.keys())
+    if missing:
+        return f"step() action missing uid {missing[0]!r}; got keys {sorted(action)}"
+    return f"step() action has unknown uid {min(action.keys() - widths.keys())!r}; the robots are {sorted(widths)}"
+
+
+@njit(cache=True)
+def _clip_to_unit(value: FloatArray, was_clipped: NDArray[np.bool_]) -> bool:
+    """Clip ``value``, shape ``(n, width)``, to [-1, 1] in place and mark the rows where that changed it.
+
+    Returns:
+        Whether all components are finite; if not, nothing was changed.
+    """
+    n, width = value.shape
+    for row in range(n):
+        for column in range(width):
+            if not math.isfinite(value[row, column]):
+                return False
+    for row in range(n):
+        for column in range(width):
+            if abs(value[row, column]) > 1.0:
+                value[row, column] = math.copysign(1.0, value[row, column])
+                was_clipped[row] = True
+    return True
 
 
 def _as_array(value: object, uid: str) -> FloatArray:

@@ -110,6 +110,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         for env in range(num_envs):
             self._start_stream(env, f"{substream}.env{env:04d}")
         self._was_reset = np.zeros(num_envs, dtype=bool)
+        self._is_ready = False
         self._sensors = tuple(camera for camera in scene.cameras if camera.is_sensor)
         if self._sensors and self.render_backend == "none":
             raise ChamberEnvCompatibilityError(
@@ -191,6 +192,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         self.goal[env_idx] = [start.goal for start in starts]
         self.elapsed_steps[env_idx] = 0
         self._was_reset[env_idx] = True
+        self._is_ready = bool(self._was_reset.all())
         self._begin(env_idx)
         return self._observation(), {"backend": self.rig.name, "elapsed_steps": self._plain(self.elapsed_steps)}
 
@@ -209,7 +211,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             ValueError: a robot is missing or unknown, a shape is wrong or a value is not finite; nothing has moved
             then. gymnasium.error.ResetNeeded: there was no reset.
         """
-        if not self._was_reset.all():
+        if not self._is_ready:
             raise gym.error.ResetNeeded("call reset() before step()")
         actions, was_clipped = checked_actions(action, widths=self._widths, num_envs=self.num_envs)
         for uid, command in actions.items():
@@ -286,7 +288,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
 
     def _plain(self, values: NDArray[Any]) -> Any:
         """Give a copy: a plain number for a single environment, else an array."""
-        return values[0].item() if self.num_envs == 1 else values.copy()
+        return values.item() if self.num_envs == 1 else values.copy()
 
     def _chosen_copies(self, options: Mapping[str, Any] | None) -> NDArray[np.int64]:
         unknown = sorted(set(options or ()) - {"env_idx"})
