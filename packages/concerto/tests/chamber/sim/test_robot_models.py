@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import mujoco
@@ -203,6 +204,15 @@ def test_drives_are_the_documented_ones() -> None:
     for joint in range(3):
         assert fetch.actuator_gainprm[joint, 0] == -fetch.actuator_biasprm[joint, 2] == 1000.0
         assert tuple(fetch.actuator_forcerange[joint]) == (-500.0, 500.0)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_fingers_hold_and_links_slide(name: str) -> None:
+    spec = mujoco.MjSpec.from_string(robot_model(name).mjcf_text())
+    frictions = {"arm": 0.3, "finger": 2.0}
+    for geom in spec.geoms:
+        if geom.classname.name in frictions:
+            assert geom.friction[0] == frictions[geom.classname.name], geom.name
 
 
 # --- capsules -----------------------------------------------------------------------------------------------
@@ -404,3 +414,23 @@ def test_a_document_cannot_leave_out_or_paint_what_it_does_not_have() -> None:
         Document("panda.xml", model="panda", without=("panda_link9",))
     with pytest.raises(KeyError, match="no material 'gold'"):
         Document("panda.xml", model="panda", colors={"gold": (1.0, 0.8, 0.0)})
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+
+
+def test_the_page_about_robots_has_every_robot_with_its_numbers() -> None:
+    page = Path(__file__).parents[5] / "docs" / "reference" / "chamber-robots.md"
+    rows = {}
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 6 and cells[0].startswith("`"):
+            rows[cells[0].strip("`")] = cells
+    assert set(rows) == set(SIZES)
+    for name, (_, joints, action, mass, tcp, hold) in rows.items():
+        robot = robot_model(name)
+        assert joints.startswith(f"{robot.n_joints}:")
+        assert action == str(robot.action_dim)
+        assert mass == f"{sum(masses(robot).values()):.3f}"
+        assert tcp == f"`{robot.tcp_link}`"
+        assert hold.startswith(f"`{robot.hold_link}`")

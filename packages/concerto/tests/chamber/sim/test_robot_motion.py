@@ -74,6 +74,16 @@ def test_a_robot_that_is_told_nothing_stays_where_it_is_for_five_seconds(name: s
 
 
 @pytest.mark.parametrize("name", robot_names())
+def test_a_robot_that_is_pushed_comes_to_rest(name: str) -> None:
+    rig = Rig(name)
+    moving = np.arange(rig.robot.n_joints)[rig.robot.body_joints]
+    rig.data.qvel[rig.dof_places[moving]] = np.resize([0.5, -0.5], len(moving))
+    for _ in range(4 * CONTROL_STEPS_PER_SECOND):
+        rig.step(np.zeros(rig.robot.action_dim))
+    assert np.abs(rig.qvel).max() <= 1e-3
+
+
+@pytest.mark.parametrize("name", robot_names())
 def test_reversing_full_commands_never_makes_a_joint_fly(name: str) -> None:
     rig = Rig(name)
     rng = np.random.default_rng(0)
@@ -148,6 +158,23 @@ def test_the_panda_opens_and_closes_its_hand_with_equal_fingers(name: str) -> No
         assert np.abs(rig.qvel).max() <= 1e-4
 
 
+@pytest.mark.parametrize("name", ["fetch", "panda_wristcam"])
+def test_a_push_on_one_finger_moves_both(name: str) -> None:
+    rig = Rig(name)
+    action = np.zeros(rig.robot.action_dim)
+    finger = rig.robot.finger_links[0]
+    for _ in range(CONTROL_STEPS_PER_SECOND):
+        rig.step(action)
+    alone = rig.qpos[-2:]
+    rotation = rig.data.body(finger).xmat.reshape(3, 3)
+    rig.data.body(finger).xfrc_applied[:3] = -5.0 * rotation @ np.array(rig.robot.opening_axes[finger])
+    for _ in range(CONTROL_STEPS_PER_SECOND):
+        rig.step(action)
+    yielded = alone - rig.qpos[-2:]
+    # 5 N against two drives of 1000 N/m
+    np.testing.assert_allclose(yielded, [0.0025, 0.0025], atol=2e-4)
+
+
 def test_the_gripper_of_the_xarm6_closes_parallel_and_even() -> None:
     rig = Rig("xarm6_robotiq")
 
@@ -169,7 +196,7 @@ def test_the_gripper_of_the_xarm6_closes_parallel_and_even() -> None:
         rig.step(np.array([0.0] * 6 + [1.0]))
     assert gaps[0] == pytest.approx(0.085 + 2 * 0.003175, abs=2e-3)  # the stroke of 85 mm and two half pads
     assert gaps[-1] < 0.00635 + 0.005  # two half pads and 5 mm
-    assert np.all(np.diff(gaps) <= 1e-9)
+    assert np.all(np.diff([gap for gap in gaps if gap > 0.02]) < 0.0)
 
 
 def test_fetch_drives_where_it_looks() -> None:
