@@ -202,6 +202,13 @@ def test_kept_channels_that_do_not_exist_are_refused(rig: Any, kept: Any, messag
     require_known_channels(rig.unwrapped.observation_space, STAGE0_KEPT_CHANNELS)
 
 
+def test_the_rig_checks_its_own_kept_channels_when_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"fetch": frozenset({"joint_pos"})}
+    monkeypatch.setattr("chamber.benchmarks.stage0_smoke.STAGE0_KEPT_CHANNELS", wrong)
+    with pytest.raises(ChamberEnvCompatibilityError, match="joint_pos"):
+        make_stage0_env()
+
+
 # --- messages -------------------------------------------------------------------------------------------------
 
 

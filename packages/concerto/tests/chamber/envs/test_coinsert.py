@@ -358,6 +358,24 @@ def test_copies_go_through_what_single_environments_go_through(build: Callable[.
         assert copies.evaluate()["peak_couple_wrench_n"][env] == single.evaluate()["peak_couple_wrench_n"][0]
 
 
+def test_a_reset_forgets_success_and_overlap(matched: CoInsertEnv) -> None:
+    assert play(matched, seed=0, steps=40)[-1]["success"]
+    assert matched.get_telemetry()["max_penetration_m"] > 0.0
+    matched.reset(seed=0)
+    assert not matched.evaluate()["success"][0]
+    assert matched.get_telemetry()["max_penetration_m"] == 0.0
+
+
+def test_a_socket_that_swings_is_not_settled(matched: CoInsertEnv) -> None:
+    matched.reset(seed=0)
+    for _ in range(SETTLE_STEPS + 5):
+        info = matched.step(still())[4]
+    assert info["settled"]
+    swing = still()
+    swing[PARTNER][0] = -0.3
+    assert not matched.step(swing)[4]["settled"]
+
+
 def test_a_partial_reset_forgets_the_peaks_of_those_copies_only(build: Callable[..., CoInsertEnv]) -> None:
     env = build(num_envs=2)
     env.reset(seed=0)
@@ -427,6 +445,19 @@ def test_a_peg_beside_the_socket_is_deep_but_not_seated(probe: CoInsertEnv) -> N
     assert not evaluation["seated"][0]
     press(probe, (0.0, 0.0, 0.30 + 0.02 - 0.04), steps=1)
     assert probe.evaluate()["seated"][0]
+
+
+def test_a_peg_that_leans_more_than_five_degrees_is_not_seated(build: Callable[..., CoInsertEnv]) -> None:
+    env = build(fidelity_probe=True, peg_clearance_m=0.012)
+    for degrees, seated in ((4.5, True), (5.5, False)):
+        env.reset(seed=0)
+        half = math.radians(degrees) / 2
+        env.set_peg_pose((0.0, 0.0, 0.30 + 0.02 - 0.04), (0.0, math.cos(half), 0.0, math.sin(half)))
+        env.step(still())
+        evaluation = env.evaluate()
+        assert evaluation["axis_align_deg"][0] == pytest.approx(degrees, abs=1e-3)
+        assert evaluation["seated_depth_m"][0] > 0.039
+        assert evaluation["seated"][0] == seated
 
 
 def test_the_peg_can_be_placed_per_copy(build: Callable[..., CoInsertEnv]) -> None:
