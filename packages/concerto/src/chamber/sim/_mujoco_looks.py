@@ -82,11 +82,11 @@ def camera_quaternion(position: Vector3, target: Vector3) -> FloatArray:
     Raises:
         ValueError: the camera stands on its target.
     """
-    backwards = np.subtract(position, target)
-    distance = np.linalg.norm(backwards)
+    line_of_sight = np.subtract(target, position)
+    distance = np.linalg.norm(line_of_sight)
     if distance < 1e-9:
         raise ValueError(f"a camera must not stand on its target, got {position} for both")
-    backwards /= distance
+    backwards = -line_of_sight / distance
     up = np.array([0.0, 0.0, 1.0])
     if math.hypot(backwards[0], backwards[1]) < 1e-6:
         up = np.array([0.0, 1.0, 0.0])
@@ -98,7 +98,7 @@ def camera_quaternion(position: Vector3, target: Vector3) -> FloatArray:
 def mounted_camera_quaternion(quaternion: Quaternion) -> FloatArray:
     """Give the orientation of a camera that looks along the x axis of a frame with this orientation, z up."""
     rotation = np.empty(9)
-    mujoco.mju_quat2Mat(rotation, np.array(quaternion))
+    mujoco.mju_quat2Mat(rotation, np.array(quaternion, dtype=np.float64))
     return _quaternion(rotation.reshape(3, 3) @ _FROM_FORWARD_LEFT_UP)
 
 

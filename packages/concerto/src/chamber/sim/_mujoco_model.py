@@ -6,7 +6,7 @@ Elements of a robot are called ``uid/name``, those of the scene ``/name``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,7 +214,7 @@ class _Builder:
         self.spec.attach(child, prefix=f"{robot.uid}/", frame=frame)
 
     def _add_body(self, body: BodySpec) -> None:
-        parent, position, quaternion = self.spec.worldbody, np.array(body.position), np.array(body.quaternion)
+        parent, position, quaternion = self.spec.worldbody, _vector(body.position), _vector(body.quaternion)
         uid = None
         if body.attached_to is not None:
             uid = body.attached_to.uid
@@ -314,7 +314,7 @@ class _Builder:
         if pin.stiffness is not None:
             body, offset = self._add_coupler(pin, body), (0.0, 0.0, 0.0)
         body.add_site(name=f"/{pin.name}/body", pos=offset, group=HIDDEN_GROUP)
-        link, position, quaternion = self._on_link(pin.link, np.array(pin.link_offset), np.array(IDENTITY_QUATERNION))
+        link, position, quaternion = self._on_link(pin.link, _vector(pin.link_offset), _vector(IDENTITY_QUATERNION))
         link.add_site(name=f"/{pin.name}/link", pos=position, quat=quaternion, group=HIDDEN_GROUP)
         hold = self._add_hold(pin.name, mujoco.mjtEq.mjEQ_CONNECT)
         if pin.stiffness is not None:
@@ -339,7 +339,7 @@ class _Builder:
 
     def _add_weld(self, weld: WeldSpec) -> None:
         self._body(weld.body, what=f"weld {weld.name!r}").add_site(name=f"/{weld.name}/body", group=HIDDEN_GROUP)
-        link, position, quaternion = self._on_link(weld.link, np.array(weld.position), np.array(weld.quaternion))
+        link, position, quaternion = self._on_link(weld.link, _vector(weld.position), _vector(weld.quaternion))
         link.add_site(name=f"/{weld.name}/link", pos=position, quat=quaternion, group=HIDDEN_GROUP)
         torque_scale = 1.0
         self._add_hold(weld.name, mujoco.mjtEq.mjEQ_WELD).data[10] = torque_scale
@@ -355,7 +355,7 @@ class _Builder:
         )
 
     def _add_camera(self, camera: CameraSpec) -> None:
-        parent, position = self.spec.worldbody, np.array(camera.position)
+        parent, position = self.spec.worldbody, _vector(camera.position)
         if camera.target is not None:
             facing = camera_quaternion(camera.position, camera.target)
         else:
@@ -432,6 +432,10 @@ class _Builder:
             ctrl=np.array(ctrl, dtype=np.int64),
             links=links,
         )
+
+
+def _vector(values: Sequence[float]) -> FloatArray:
+    return np.array(values, dtype=np.float64)
 
 
 def _link_address(model: MjModel, name: str) -> LinkAddress:

@@ -21,6 +21,10 @@ __all__ = ["SceneRenderer"]
 _MOST_SHAPES = 2000
 _SAMPLES_PER_PIXEL = 4
 _SHADOW_PIXELS = 2048
+_SKY_DISTANCE = 200.0
+
+_SKY = [int(flag) for flag in (mujoco.mjtRndFlag.mjRND_SKYBOX, mujoco.mjtRndFlag.mjRND_HAZE)]
+_COSTLY = [int(flag) for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)]
 
 
 class SceneRenderer:
@@ -65,10 +69,11 @@ class _Canvas:
 
     def __init__(self, model: MjModel, cameras: Sequence[CameraSpec]) -> None:
         self._model = model
+        self._is_for_people = not cameras[0].is_sensor
         visual = model.vis
         visual.global_.offwidth = max(camera.width for camera in cameras)
         visual.global_.offheight = max(camera.height for camera in cameras)
-        visual.quality.offsamples = 0 if cameras[0].is_sensor else _SAMPLES_PER_PIXEL
+        visual.quality.offsamples = _SAMPLES_PER_PIXEL if self._is_for_people else 0
         visual.quality.shadowsize = _SHADOW_PIXELS
         try:
             context = mujoco.GLContext(visual.global_.offwidth, visual.global_.offheight)
@@ -91,23 +96,36 @@ class _Canvas:
         self.free = weakref.finalize(self, _free, context, target)
 
     def draw(self, camera: CameraSpec, data: MjData) -> Picture:
-        """Give what a camera sees."""
-        self._model.vis.map.znear, self._model.vis.map.zfar = camera.near, camera.far
+        """Give what a camera sees.
+
+        Colours are drawn first and depths on their own, because the sky is a box around the camera: in the picture it
+        must be behind everything, and for depth it must not be there.
+        """
         self._option.geomgroup[MARKER_GROUP] = not camera.is_sensor
         self._view.fixedcamid = self._model.camera(f"/{camera.name}").id
-        everything = int(mujoco.mjtCatBit.mjCAT_ALL)
-        mujoco.mjv_updateScene(self._model, data, self._option, None, self._view, everything, self._drawing)
-        self._drawing.flags[int(mujoco.mjtRndFlag.mjRND_SHADOW)] = not camera.is_sensor
-        self._drawing.flags[int(mujoco.mjtRndFlag.mjRND_REFLECTION)] = not camera.is_sensor
-        rgb = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
-        inverse_depth = np.empty((camera.height, camera.width), dtype=np.float32)
         frame = mujoco.MjrRect(0, 0, camera.width, camera.height)
         self._context.make_current()
-        mujoco.mjr_render(frame, self._drawing, self._target)
-        mujoco.mjr_readPixels(rgb, inverse_depth, frame, self._target)
+
+        rgb = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        self._shoot(data, frame, far=max(camera.far, _SKY_DISTANCE), near=camera.near, with_light=True)
+        mujoco.mjr_readPixels(rgb, None, frame, self._target)
+        inverse_depth = np.empty((camera.height, camera.width), dtype=np.float32)
+        self._shoot(data, frame, far=camera.far, near=camera.near, with_light=False)
+        mujoco.mjr_readPixels(None, inverse_depth, frame, self._target)
         # The buffer holds 1 at the near plane and 0 at the far plane, linear in 1 / depth; its first row is the lowest.
         depth = camera.near * camera.far / (camera.near + inverse_depth[::-1] * (camera.far - camera.near))
         return Picture(rgb=rgb[::-1].copy(), depth=depth.astype(np.float32))
+
+    def _shoot(self, data: MjData, frame: Any, *, near: float, far: float, with_light: bool) -> None:
+        self._model.vis.map.znear, self._model.vis.map.zfar = near, far
+        everything = int(mujoco.mjtCatBit.mjCAT_ALL)
+        # The floor is laid out around the camera that the drawing has: without this line, that of the picture before.
+        mujoco.mjv_updateCamera(self._model, data, self._view, self._drawing)
+        mujoco.mjv_updateScene(self._model, data, self._option, None, self._view, everything, self._drawing)
+        flags = self._drawing.flags
+        flags[_SKY] = with_light
+        flags[_COSTLY] = with_light and self._is_for_people
+        mujoco.mjr_render(frame, self._drawing, self._target)
 
 
 def _free(context: Any, target: Any) -> None:
