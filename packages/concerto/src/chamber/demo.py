@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from chamber.cell.config import Cell
+from chamber._progress import progress_bar
 
 __all__ = ["run_demo"]
 
@@ -59,7 +55,7 @@ def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_
     from ripieno.errors import IntegrityError
     from ripieno.verify import verify
 
-    with _progress(cell) as progress:
+    with progress_bar(cell.n_episodes) as progress:
         result = run_cell(cell, folder, cell_text=text, pages={"index.html": render_cell_page}, progress=progress)
     report = verify(folder, expect=result.digest)
     if not report.ok:
@@ -77,16 +73,3 @@ def run_demo(cell_path: Path | None, out: Path | None, episodes: int | None, as_
     click.echo(summary["headline"])
     click.echo(f"Verified: every file of {folder} is as it was written (digest {result.digest}).")
     click.echo(f"Look at {folder / 'index.html'}; check again with: ripieno verify {folder} --expect {result.digest}")
-
-
-@contextmanager
-def _progress(cell: Cell) -> Generator[Callable[[int, str], None]]:
-    """A progress bar on stderr when it is a terminal, else silence."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("preparing", total=cell.n_episodes)
-        yield lambda done, words: bar.update(task, completed=done, description=words)

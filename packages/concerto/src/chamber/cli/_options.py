@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["parameters_of", "progress_bar", "what_is_played"]
+__all__ = ["parameters_of", "what_is_played"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -30,6 +29,13 @@ def what_is_played(command: _Command) -> _Command:
             multiple=True,
             metavar="KEY=VALUE",
             help="Parameter of that partner; may be given several times.",
+        ),
+        click.option(
+            "--guard",
+            type=click.Choice(["off", "watch", "on"]),
+            default="off",
+            show_default=True,
+            help="Arm safety of the ego: measure how near the arms come (watch), or keep them apart (on).",
         ),
         click.option("--episode-length", type=click.IntRange(min=1), help="Control steps until the horizon."),
     ]
@@ -53,16 +59,3 @@ def parameters_of(pairs: Sequence[str]) -> dict[str, str]:
             raise click.BadParameter(f"{key!r} is given twice", param_hint="--partner-parameter")
         parameters[key] = value
     return parameters
-
-
-@contextmanager
-def progress_bar(total: int) -> Generator[Callable[[int, str], None]]:
-    """A progress bar on stderr when it is a terminal, else silence."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("preparing", total=total)
-        yield lambda done, words: bar.update(task, completed=done, description=words)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from chamber.cli._options import parameters_of, progress_bar, what_is_played
+from chamber._progress import progress_bar
+from chamber.cli._options import parameters_of, what_is_played
 
 __all__ = ["render_command"]
 
@@ -27,6 +28,7 @@ def render_command(
     seed: int,
     partner: str | None,
     partner_parameters: tuple[str, ...],
+    guard: str,
     episode_length: int | None,
     out: Path,
     steps: int | None,
@@ -45,8 +47,9 @@ def render_command(
       chamber render coinsert --out insert.gif --fps 10
       chamber render stage1_pickplace_om --camera workspace --steps 20 --out cell.png
     """
+    from chamber.rollout.config import SessionConfig, make_environment, make_team, why_no_pictures
+    from chamber.rollout.guard import Guard
     from chamber.rollout.pictures import PictureFile
-    from chamber.rollout.session import SessionConfig, make_environment, make_team, why_no_pictures
     from ripieno.errors import InputError
 
     config = SessionConfig.of(
@@ -56,6 +59,7 @@ def render_command(
         partner=partner,
         partner_parameters=parameters_of(partner_parameters),
         episode_length=episode_length,
+        guard=Guard(guard),
     )
     file = PictureFile(out, frames_per_second=fps, overwrite=force)
     problem = why_no_pictures(config)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chamber.cli._options import progress_bar
+from chamber._progress import progress_bar
 
 __all__ = ["replay_command"]
 
@@ -34,7 +34,7 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
     from chamber.rollout.replay import replay_session
     from chamber.rollout.session import read_session
 
-    with progress_bar(len(read_session(folder).episodes)) as progress:
+    with progress_bar(read_session(folder).n_episodes) as progress:
         replay = replay_session(folder, progress=progress)
     if as_json:
         click.echo(json.dumps({"holds": replay.holds, **asdict(replay)}))
@@ -44,9 +44,8 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
         click.echo(f"{identical} of {len(replay.episodes)} episodes are identical; compared {how}.")
         for episode in replay.episodes:
             if not episode.is_identical:
-                click.echo(
-                    f"episode {episode.episode_idx + 1}: {episode.where} differs by {episode.largest_difference:g}"
-                )
+                where = f"{episode.round_name}, episode {episode.episode_idx + 1}: {episode.where}"
+                click.echo(f"{where} differs by {episode.largest_difference:g}")
         click.echo("The session holds." if replay.holds else "The session does not come out as it was recorded.")
     if not replay.holds:
         ctx.exit(EXIT_NEGATIVE)

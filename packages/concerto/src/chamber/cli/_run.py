@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chamber.cli._options import parameters_of, progress_bar, what_is_played
+from chamber._progress import progress_bar
+from chamber.cli._options import parameters_of, what_is_played
 
 if TYPE_CHECKING:
-    from chamber.rollout.session import SessionConfig, SessionPictures, SessionResult
+    from chamber.rollout._watcher import SessionPictures
+    from chamber.rollout.config import SessionConfig
+    from chamber.rollout.session import SessionResult
 
 __all__ = ["run_command"]
 
@@ -35,6 +38,7 @@ def run_command(
     seed: int,
     partner: str | None,
     partner_parameters: tuple[str, ...],
+    guard: str,
     episode_length: int | None,
     episodes: int,
     out: Path | None,
@@ -53,9 +57,11 @@ def run_command(
       chamber run cocarry --episodes 5 --video out.mp4
       chamber run cocarry --condition cocarry_single_arm_positive_control
       chamber run cocarry --partner cocarry_stiff_impedance --out runs/stiff
+      chamber run cocarry --partner cocarry_erratic --guard on
     """
+    from chamber.rollout.config import SessionConfig
+    from chamber.rollout.guard import Guard
     from chamber.rollout.page import headline
-    from chamber.rollout.session import SessionConfig
 
     config = SessionConfig.of(
         task,
@@ -65,6 +71,7 @@ def run_command(
         partner=partner,
         partner_parameters=parameters_of(partner_parameters),
         episode_length=episode_length,
+        guard=Guard(guard),
     )
     folder = out if out is not None else Path("runs") / f"{config.task_id}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     result = _play(config, folder, video=video, no_pictures=no_pictures, force=force)
@@ -74,8 +81,8 @@ def run_command(
         "video": None if video is None else str(video),
         "digest": result.digest,
         "headline": headline(result.record),
-        "episodes": len(result.record.episodes),
-        "successes": result.record.n_successes,
+        "episodes": result.record.n_episodes,
+        "successes": sum(played.n_successes for played in result.record.rounds),
     }
     if as_json:
         click.echo(json.dumps(summary))
@@ -95,18 +102,20 @@ def _play(config: SessionConfig, folder: Path, *, video: Path | None, no_picture
     if video is not None and no_pictures:
         raise InputError("--video needs pictures; leave --no-pictures out")
     file = None if video is None else PictureFile(video, overwrite=force)
+    rounds = {config.task_id: config}
     pictures = None if no_pictures else _pictures(config, wanted=video is not None)
     with progress_bar(config.episodes) as progress:
         if file is None or pictures is None:
-            return run_session(config, folder, page=render_session_page, pictures=pictures, progress=progress)
+            return run_session(rounds, folder, page=render_session_page, pictures=pictures, progress=progress)
         with file:
             pictures.video = file.add
-            return run_session(config, folder, page=render_session_page, pictures=pictures, progress=progress)
+            return run_session(rounds, folder, page=render_session_page, pictures=pictures, progress=progress)
 
 
 def _pictures(config: SessionConfig, *, wanted: bool) -> SessionPictures | None:
     """Pictures when the task has a camera and this machine can render; a page without them otherwise."""
-    from chamber.rollout.session import SessionPictures, why_no_pictures
+    from chamber.rollout._watcher import SessionPictures
+    from chamber.rollout.config import why_no_pictures
 
     problem = why_no_pictures(config)
     if problem is None:

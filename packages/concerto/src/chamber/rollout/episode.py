@@ -73,7 +73,7 @@ class Episode:
         n_steps: control steps.
         total_reward: sum of the rewards.
         terminated, truncated: why it ended.
-        metrics: numbers of the last ``info``.
+        metrics: numbers of the last ``info``, and of the team.
         trajectory: what happened.
     """
 
@@ -156,7 +156,10 @@ def play_episode(
         total_reward=total,
         terminated=bool(terminated),
         truncated=bool(truncated),
-        metrics={name: _plain(value) for name, value in info.items() if _is_plain(value)},
+        metrics={
+            **{name: _plain(value) for name, value in info.items() if _is_plain(value)},
+            **team.measures(),
+        },
         trajectory=Trajectory(columns.arrays()),
     )
 

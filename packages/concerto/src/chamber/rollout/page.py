@@ -2,119 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from chamber import tasks
+from chamber.rollout._watcher import Snapshot
 from chamber.rollout.pictures import png_bytes
-from chamber.rollout.session import SessionRecord, Snapshot
+from chamber.rollout.session import RoundRecord, SessionRecord
 from ripieno.report import Figure, Section, Table, Verdict, png_to_svg, render_page
 from ripieno.statistics import wilson_interval
 
-__all__ = ["headline", "render_session_page"]
+__all__ = ["headline", "render_session_page", "round_headline"]
 
-_MOST_METRICS = 5
+_MOST_METRICS = 6
 """Columns of the episode table that belong to the task."""
+_SHOWN_FIRST = ("smallest_gap_m", "interventions")
+_SUCCESS = {True: "yes", False: "no", None: "-"}
 
 
 def headline(record: SessionRecord) -> str:
-    """Say what came out, in one sentence."""
-    n = len(record.episodes)
-    if all(episode["success"] is None for episode in record.episodes):
-        mean = sum(float(episode["total_reward"]) for episode in record.episodes) / n
-        return f"{n} episodes of {record.config.slug}; this task has no success, the mean reward is {mean:.3f}."
-    low, high = wilson_interval(record.n_successes, n)
+    """Say what came out, a sentence per round."""
+    return " ".join(round_headline(played, named=len(record.rounds) > 1) for played in record.rounds)
+
+
+def round_headline(played: RoundRecord, *, named: bool = False) -> str:
+    """Say what came out of a round, in one sentence."""
+    n = len(played.episodes)
+    name = f"{played.name}: " if named else ""
+    if n == 0:
+        return f"{name}no episode was played to its end."
+    if all(episode["success"] is None for episode in played.episodes):
+        mean = sum(float(episode["total_reward"]) for episode in played.episodes) / n
+        return f"{name}{n} episodes of {played.config.slug}; it has no success, the mean reward is {mean:.3f}."
+    low, high = wilson_interval(played.n_successes, n)
     return (
-        f"{record.n_successes} of {n} episodes of {record.config.slug} end in success "
+        f"{name}{played.n_successes} of {n} episodes of {played.config.slug} end in success "
         f"(95 % interval of the rate: {low:.2f} to {high:.2f})."
     )
 
 
-def render_session_page(record: SessionRecord, snapshots: Sequence[Snapshot] = ()) -> str:
-    """Make the HTML page of a session; equal records and pictures give equal bytes."""
-    spec = tasks.get(record.config.task_id, record.config.version)
-    sections = [_what_was_played(record), _pictures(snapshots), _episodes(record), _how_to_check(record)]
+def render_session_page(
+    record: SessionRecord,
+    snapshots: Sequence[Snapshot] = (),
+    *,
+    title: str | None = None,
+    text: Mapping[str, str] | None = None,
+    verdict: Verdict | None = None,
+) -> str:
+    """Make the HTML page of a session; equal records and pictures give equal bytes.
+
+    Args:
+        record: what was recorded.
+        snapshots: pictures, see `chamber.rollout.session.run_session`.
+        title: of the page; the task's own by default.
+        text: what to say about a round, by its name.
+        verdict: what the page says before anything else; by default, of a single round, how many episodes succeed.
+    """
+    first = record.rounds[0]
+    words = text or {}
+    sections = [_round(played, snapshots, words.get(played.name, "")) for played in record.rounds]
     return render_page(
-        title=spec.title,
+        title=title or tasks.get(first.config.task_id, first.config.version).title,
         lead=headline(record),
-        verdict=_verdict(record),
-        sections=[section for section in sections if section is not None],
-        footer=f"{record.config.slug}, seed {record.config.seed}, configuration {record.config_sha256}.",
+        verdict=verdict or (_verdict(first) if len(record.rounds) == 1 else None),
+        sections=[*sections, _how_to_check(record)],
+        footer=f"Configuration {record.config_sha256}.",
     )
 
 
-def _verdict(record: SessionRecord) -> Verdict | None:
-    n = len(record.episodes)
-    if any(episode["success"] is None for episode in record.episodes):
+def _verdict(played: RoundRecord) -> Verdict | None:
+    n = len(played.episodes)
+    if n == 0 or any(episode["success"] is None for episode in played.episodes):
         return None
-    if record.n_successes == n:
+    if played.n_successes == n:
         return Verdict("good", "All succeed", f"Every one of the {n} episodes ends in success.")
-    if record.n_successes == 0:
+    if played.n_successes == 0:
         return Verdict("bad", "None succeeds", f"Not one of the {n} episodes ends in success.")
-    return Verdict("warning", "Some succeed", f"{record.n_successes} of {n} episodes end in success.")
+    return Verdict("warning", "Some succeed", f"{played.n_successes} of {n} episodes end in success.")
 
 
-def _what_was_played(record: SessionRecord) -> Section:
-    config = record.config
+def _round(played: RoundRecord, snapshots: Sequence[Snapshot], text: str) -> Section:
+    config = played.config
     spec = tasks.get(config.task_id, config.version)
     condition = f" Condition: {config.condition}." if config.condition else ""
     first, last = config.initial_state_seed(0), config.initial_state_seed(config.episodes - 1)
+    seeds = f"with seed {first}" if first == last else f"with the seeds {first} to {last}"
     return Section(
-        heading="What was played",
-        text=f"{spec.title}.{condition} {spec.notes}\n\nEpisodes begin with the seeds {first} to {last}.",
-        tables=[
-            Table(
-                ["Robot", "Controller", "Parameters"],
-                [
-                    [uid, seat["name"], ", ".join(f"{key} {value}" for key, value in seat["parameters"].items())]
-                    for uid, seat in record.team.items()
-                ],
-                caption="Who acts for whom.",
-            )
-        ],
-    )
-
-
-def _pictures(snapshots: Sequence[Snapshot]) -> Section | None:
-    if not snapshots:
-        return None
-    return Section(
-        heading="The first episode",
+        heading=f"{played.name}: {spec.title}",
+        text=f"{text}\n\n{round_headline(played)}{condition} {spec.notes} Episodes begin {seeds}.",
         figures=[
-            Figure(svg=png_to_svg(png_bytes(snapshot.frame)), caption=snapshot.caption, alt=snapshot.caption)
-            for snapshot in snapshots
+            Figure(
+                svg=png_to_svg(png_bytes(shot.frame)),
+                caption=f"{played.name}, first episode. {shot.caption}",
+                alt=f"The robots of {config.slug}. {shot.caption}",
+            )
+            for shot in snapshots
+            if shot.round_name == played.name
         ],
+        tables=[_controllers(played), _episodes(played)],
     )
 
 
-def _episodes(record: SessionRecord) -> Section:
-    metrics = [
-        name
-        for name, value in (record.episodes[0]["metrics"] if record.episodes else {}).items()
-        if isinstance(value, float)
-    ][:_MOST_METRICS]
-    words = {True: "yes", False: "no", None: "-"}
+def _controllers(played: RoundRecord) -> Table:
+    rows = [
+        [uid, seat["name"], ", ".join(f"{key} {value}" for key, value in seat["parameters"].items())]
+        for uid, seat in played.team.items()
+    ]
+    return Table(["Robot", "Controller", "Parameters"], rows, caption=f"Who acts for whom in {played.name}.")
+
+
+def _episodes(played: RoundRecord) -> Table:
+    metrics = _metrics(played.episodes[0]["metrics"]) if played.episodes else []
     rows: list[list[object]] = [
         [
             episode["episode_idx"] + 1,
             episode["initial_state_seed"],
-            words[episode["success"]],
+            _SUCCESS[episode["success"]],
             episode["n_steps"],
             f"{float(episode['total_reward']):.3f}",
             *(f"{float(episode['metrics'][name]):.4g}" for name in metrics),
         ]
-        for episode in record.episodes
+        for episode in played.episodes
     ]
-    return Section(
-        heading="Episode by episode",
-        text="Numbers of the task are those of the last control step of an episode.",
-        tables=[
-            Table(
-                ["Episode", "Seed", "Success", "Steps", "Reward", *(name.replace("_", " ") for name in metrics)],
-                rows,
-                caption="One row per episode, in the order in which they were played.",
-            )
-        ],
+    return Table(
+        ["Episode", "Seed", "Success", "Steps", "Reward", *(name.replace("_", " ") for name in metrics)],
+        rows,
+        caption=f"The episodes of {played.name}; numbers of the task are those of the last control step.",
     )
+
+
+def _metrics(values: Mapping[str, Any]) -> list[str]:
+    """Names of the numbers worth a column: those of the guard, then the task's own."""
+    numbers = [name for name, value in values.items() if isinstance(value, float) and name not in _SHOWN_FIRST]
+    return [*(name for name in _SHOWN_FIRST if name in values), *numbers][:_MOST_METRICS]
 
 
 def _how_to_check(record: SessionRecord) -> Section:
@@ -122,8 +142,7 @@ def _how_to_check(record: SessionRecord) -> Section:
         heading="How to check this page",
         text=f"""
 'ripieno verify FOLDER' checks every byte of the folder that holds this page against run.json and the hash chain in
-events.jsonl. 'chamber replay FOLDER' also plays all {len(record.episodes)} episodes again and compares every action,
-every observation and every reward: bit for bit on the kind of machine that recorded them, within a stated tolerance
-elsewhere.
+events.jsonl. 'chamber replay FOLDER' also plays all {record.n_episodes} episodes again and compares every action, every
+observation and every reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere.
 """,
     )

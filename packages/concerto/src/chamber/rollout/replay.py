@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber.rollout.config import make_environment, make_team
 from chamber.rollout.episode import Trajectory, play_episode
-from chamber.rollout.session import SessionRecord, make_environment, make_team, read_session
+from chamber.rollout.session import read_session, trajectory_name
 from ripieno import run as run_folders
 from ripieno.errors import IntegrityError
 from ripieno.verify import verify
@@ -37,12 +38,13 @@ class EpisodeReplay:
     """One episode, played again.
 
     Attributes:
-        episode_idx: its number.
+        round_name, episode_idx: which one.
         is_identical: every byte is the same.
         largest_difference: of any recorded number; ``inf`` when the episodes differ in length or layout.
         where: name of the array that holds it, empty when identical.
     """
 
+    round_name: str
     episode_idx: int
     is_identical: bool
     largest_difference: float
@@ -81,33 +83,35 @@ def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: N
         raise IntegrityError(f"{folder} does not verify: {report.first_problem}")
     record = read_session(folder)
     same_machine = _is_same_machine(run_folders.read_manifest(folder))
-    with closing(make_environment(record.config)) as env:
-        team = make_team(record.config, env)
-        rows: list[EpisodeReplay] = []
-        for episode in record.episodes:
-            index = int(episode["episode_idx"])
-            progress(len(rows), f"episode {index + 1} of {len(record.episodes)}")
-            again = play_episode(env, team, seed=int(episode["initial_state_seed"]), episode_idx=index)
-            rows.append(_compared(index, _recorded(folder, record, index), again.trajectory))
+    rows: list[EpisodeReplay] = []
+    for played in record.rounds:
+        with closing(make_environment(played.config)) as env:
+            team = make_team(played.config, env)
+            for episode in played.episodes:
+                progress(len(rows), f"{played.name}, episode {int(episode['episode_idx']) + 1}")
+                again = play_episode(env, team, seed=int(episode["initial_state_seed"]))
+                rows.append(_compared(played.name, episode, _recorded(folder, played.name, episode), again.trajectory))
     return Replay(tuple(rows), same_machine, 0.0 if same_machine else TOLERANCE)
 
 
-def _recorded(folder: Path, record: SessionRecord, index: int) -> Trajectory:
-    trajectory = Trajectory.from_bytes((folder / "trajectories" / f"{index:04d}.npz").read_bytes())
-    if trajectory.sha256 != record.episodes[index]["trajectory_sha256"]:
-        raise IntegrityError(f"trajectories/{index:04d}.npz is not the trajectory that the log names")
+def _recorded(folder: Path, round_name: str, episode: Mapping[str, Any]) -> Trajectory:
+    name = trajectory_name(round_name, int(episode["episode_idx"]))
+    trajectory = Trajectory.from_bytes((folder / name).read_bytes())
+    if trajectory.sha256 != episode["trajectory_sha256"]:
+        raise IntegrityError(f"{name} is not the trajectory that the log names")
     return trajectory
 
 
-def _compared(index: int, recorded: Trajectory, again: Trajectory) -> EpisodeReplay:
+def _compared(round_name: str, episode: Mapping[str, Any], recorded: Trajectory, again: Trajectory) -> EpisodeReplay:
+    index = int(episode["episode_idx"])
     if recorded.sha256 == again.sha256:
-        return EpisodeReplay(index, is_identical=True, largest_difference=0.0, where="")
+        return EpisodeReplay(round_name, index, is_identical=True, largest_difference=0.0, where="")
     differences = {
         name: _difference(recorded.arrays.get(name), again.arrays.get(name))
         for name in sorted({*recorded.arrays, *again.arrays})
     }
     where = max(differences, key=lambda name: differences[name])
-    return EpisodeReplay(index, is_identical=False, largest_difference=differences[where], where=where)
+    return EpisodeReplay(round_name, index, is_identical=False, largest_difference=differences[where], where=where)
 
 
 def _difference(recorded: NDArray[Any] | None, again: NDArray[Any] | None) -> float:

@@ -59,6 +59,14 @@ class Team:
         """Give what the environment's ``step`` takes: the action of every robot, by uid."""
         return {seat.uid: seat.controller.act(obs) for seat in self.seats}
 
+    def measures(self) -> dict[str, float | int]:
+        """Give numbers of the episode that only the team knows; it is asked once, at the end."""
+        return {}
+
+    def telling_step(self) -> int | None:
+        """Give the control step of the episode that says most about it; None when the team knows of none."""
+        return None
+
     def replaced(self, seat: Seat) -> Team:
         """Give the same team with another controller for one robot.
 

@@ -28,7 +28,7 @@ def carried(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_two_arms_carry_the_bar_and_the_folder_verifies(carried: tuple[Path, Path]):
     folder, _ = carried
     assert verify(folder).ok
-    record = read_session(folder)
+    (record,) = read_session(folder).rounds
     assert [episode["success"] for episode in record.episodes] == [True, True]
     assert {seat["name"] for seat in record.team.values()} == {"cocarry_impedance"}
     page = (folder / "index.html").read_text()
@@ -38,7 +38,7 @@ def test_two_arms_carry_the_bar_and_the_folder_verifies(carried: tuple[Path, Pat
 
 def test_the_video_shows_every_control_step_and_the_bar_moves(carried: tuple[Path, Path]):
     folder, video = carried
-    steps = sum(episode["n_steps"] + 1 for episode in read_session(folder).episodes)
+    steps = sum(episode["n_steps"] + 1 for episode in read_session(folder).rounds[0].episodes)
     with av.open(str(video)) as container:
         frames = [frame.to_ndarray(format="rgb24").astype(int) for frame in container.decode(video=0)]
     assert len(frames) > steps

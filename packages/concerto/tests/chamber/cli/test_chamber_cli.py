@@ -60,7 +60,7 @@ def test_a_tampered_session_ends_with_1_and_names_the_file(push: Path, tmp_path:
     import shutil
 
     shutil.copytree(push, tmp_path / "copy")
-    (tmp_path / "copy/trajectories/0000.npz").write_bytes(b"other")
+    (tmp_path / "copy/trajectories/mpe_cooperative_push/0000.npz").write_bytes(b"other")
     done = run("replay", "copy", cwd=tmp_path)
     assert done.returncode == 1
     assert "0000.npz" in done.stderr

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Trajectory
 from chamber.rollout.page import headline, render_session_page
 from chamber.rollout.references import reference, reference_tasks
 from chamber.rollout.replay import TOLERANCE, replay_session
-from chamber.rollout.session import SessionConfig, make_environment, make_team, read_session, run_session
+from chamber.rollout.session import read_session, run_session
 from ripieno.errors import InputError, IntegrityError
 from ripieno.run import RunWriter
 from ripieno.verify import verify
@@ -24,30 +25,30 @@ PUSH = SessionConfig.of("mpe_cooperative_push", episodes=3, seed=2)
 @pytest.fixture(scope="module")
 def push(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("session") / "run"
-    run_session(PUSH, folder, page=render_session_page)
+    run_session({"push": PUSH}, folder, page=render_session_page)
     return folder
 
 
 def test_the_folder_of_a_session_verifies_and_says_what_was_played(push: Path):
     assert verify(push).ok
-    record = read_session(push)
+    (record,) = read_session(push).rounds
     assert record.config == PUSH
     assert record.team["partner"] == {"name": "push_cooperative", "parameters": {"uid": "partner"}}
     assert [episode["initial_state_seed"] for episode in record.episodes] == [2000, 2001, 2002]
     assert [episode["n_steps"] for episode in record.episodes] == [50, 50, 50]
-    assert json.loads((push / "episodes.json").read_text())[1]["episode_idx"] == 1
-    assert "no success" in headline(record)
+    assert json.loads((push / "episodes.json").read_text())["push"][1]["episode_idx"] == 1
+    assert "no success" in headline(read_session(push))
 
 
 def test_equal_configurations_give_equal_bytes(push: Path, tmp_path: Path):
-    run_session(PUSH, tmp_path / "again", page=render_session_page)
+    run_session({"push": PUSH}, tmp_path / "again", page=render_session_page)
     for path in (path for path in push.rglob("*") if path.is_file() and path.name not in {"run.json", "events.jsonl"}):
         assert (tmp_path / "again" / path.relative_to(push)).read_bytes() == path.read_bytes(), path.name
 
 
 def test_the_sum_of_the_recorded_rewards_is_the_total(push: Path):
-    for episode in read_session(push).episodes:
-        name = f"trajectories/{episode['episode_idx']:04d}.npz"
+    for episode in read_session(push).rounds[0].episodes:
+        name = f"trajectories/push/{episode['episode_idx']:04d}.npz"
         trajectory = Trajectory.from_bytes((push / name).read_bytes())
         assert trajectory.sha256 == episode["trajectory_sha256"]
         assert float(trajectory.arrays["reward"].sum()) == pytest.approx(episode["total_reward"])
@@ -62,18 +63,19 @@ def test_a_replay_is_identical(push: Path):
     assert [row.is_identical for row in replay.episodes] == [True] * 3
 
 
-def _written_by_a_liar(push: Path, folder: Path, *, change: float, versions: str = "") -> None:
+def _written_by_a_liar(push: Path, folder: Path, *, change: float) -> None:
     """A folder that verifies, because the liar wrote it with the real writer, around a changed trajectory."""
-    record = read_session(push)
-    with RunWriter(folder, system="chamber", kind="session", config=record.config.model_dump(mode="json")) as run:
-        run.event("team", team=record.team)
+    (record,) = read_session(push).rounds
+    config = {"rounds": [{"name": "push", **record.config.model_dump(mode="json")}]}
+    with RunWriter(folder, system="chamber", kind="session", config=config) as run:
+        run.event("team", round="push", team=record.team)
         for episode in record.episodes:
-            name = f"trajectories/{episode['episode_idx']:04d}.npz"
+            name = f"trajectories/push/{episode['episode_idx']:04d}.npz"
             arrays = dict(Trajectory.from_bytes((push / name).read_bytes()).arrays)
             arrays["reward"] = arrays["reward"] + change
             lie = Trajectory(arrays)
             run.artifact(name, lie.to_bytes())
-            run.event("episode", **{**episode, "trajectory_sha256": lie.sha256})
+            run.event("episode", round="push", **{**episode, "trajectory_sha256": lie.sha256})
         run.finish()
 
 
@@ -106,14 +108,16 @@ def run_environment() -> dict:
 
 
 def test_a_trajectory_that_is_not_the_logged_one_is_named(push: Path, tmp_path: Path):
-    record = read_session(push)
-    with RunWriter(tmp_path / "swap", system="chamber", kind="session", config=record.config.model_dump()) as run:
-        run.event("team", team=record.team)
+    (record,) = read_session(push).rounds
+    config = {"rounds": [{"name": "push", **record.config.model_dump(mode="json")}]}
+    with RunWriter(tmp_path / "swap", system="chamber", kind="session", config=config) as run:
+        run.event("team", round="push", team=record.team)
         for episode in record.episodes:
             run.artifact(
-                f"trajectories/{episode['episode_idx']:04d}.npz", (push / "trajectories/0000.npz").read_bytes()
+                f"trajectories/push/{episode['episode_idx']:04d}.npz",
+                (push / "trajectories/push/0000.npz").read_bytes(),
             )
-            run.event("episode", **episode)
+            run.event("episode", round="push", **episode)
         run.finish()
     with pytest.raises(IntegrityError, match=r"0001\.npz is not the trajectory that the log names"):
         replay_session(tmp_path / "swap")
@@ -121,7 +125,7 @@ def test_a_trajectory_that_is_not_the_logged_one_is_named(push: Path, tmp_path: 
 
 def test_a_flipped_byte_is_found_before_anything_is_played(push: Path, tmp_path: Path):
     shutil.copytree(push, tmp_path / "copy")
-    path = tmp_path / "copy/trajectories/0001.npz"
+    path = tmp_path / "copy/trajectories/push/0001.npz"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -135,11 +139,11 @@ def test_ctrl_c_leaves_an_interrupted_session_with_the_episodes_so_far(tmp_path:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_session(PUSH, tmp_path / "run", progress=stop)
+        run_session({"push": PUSH}, tmp_path / "run", progress=stop)
     report = verify(tmp_path / "run")
     assert report.ok
     assert report.status == "interrupted"
-    assert len(read_session(tmp_path / "run").episodes) == 2
+    assert read_session(tmp_path / "run").n_episodes == 2
     assert replay_session(tmp_path / "run").holds
 
 
@@ -148,6 +152,39 @@ def test_another_run_is_no_session(tmp_path: Path):
         run.finish()
     with pytest.raises(InputError, match="no session of Chamber but demo/example"):
         read_session(tmp_path / "other")
+
+
+def test_rounds_with_one_seed_have_the_same_starts(tmp_path: Path):
+    rounds = {
+        name: SessionConfig.of("mpe_cooperative_push", episodes=2, partner=partner)
+        for name, partner in (("helpful", "push_cooperative"), ("stubborn", "push_stubborn"))
+    }
+    said: list[tuple[int, str]] = []
+    record = run_session(
+        rounds, tmp_path / "run", page=render_session_page, progress=lambda done, words: said.append((done, words))
+    ).record
+    assert [played.name for played in record.rounds] == ["helpful", "stubborn"]
+    starts = [
+        Trajectory.from_bytes((tmp_path / f"run/trajectories/{name}/0001.npz").read_bytes()).arrays[
+            "obs/agent/ego/state"
+        ][0]
+        for name in rounds
+    ]
+    assert np.array_equal(*starts)
+    assert replay_session(tmp_path / "run").holds
+    assert "helpful: 2 episodes" in headline(record)
+    assert said[0] == (0, "helpful, episode 1, step 0")
+    assert said[-1] == (4, "the page")
+    assert [done for done, _ in said] == sorted(done for done, _ in said)
+
+
+@pytest.mark.parametrize("name", ["", "Two Words", "../up", "a/b", "x" * 41])
+def test_a_round_needs_a_plain_name(name: str, tmp_path: Path):
+    with pytest.raises(InputError, match="rounds with names like"):
+        run_session({name: PUSH}, tmp_path / "run")
+    with pytest.raises(InputError, match="rounds with names like"):
+        run_session({}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +215,7 @@ def test_a_partner_that_does_not_exist_or_refuses_its_parameters_is_named(tmp_pa
     ):
         config = SessionConfig.of("mpe_cooperative_push", partner=partner, partner_parameters=parameters)
         with pytest.raises(InputError, match=said):
-            run_session(config, tmp_path / "run")
+            run_session({"push": config}, tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
 

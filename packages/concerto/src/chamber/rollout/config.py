@@ -1,0 +1,174 @@
+"""What a session plays, as one checked record, and how the record becomes an environment and a team."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from chamber import tasks
+from chamber.errors import ChamberEnvCompatibilityError
+from chamber.rollout.guard import Guard, guarded
+from chamber.rollout.references import reference
+from chamber.rollout.team import Team, registered_seat
+from ripieno.errors import InputError
+
+__all__ = [
+    "EPISODES_PER_SEED",
+    "PartnerChoice",
+    "SessionConfig",
+    "make_environment",
+    "make_team",
+    "why_no_pictures",
+]
+
+EPISODES_PER_SEED = 1000
+
+
+class PartnerChoice(BaseModel):
+    """A registered partner in place of the reference's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    parameters: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+class SessionConfig(BaseModel):
+    """Everything that decides what a session plays.
+
+    Attributes:
+        task_id, version: the task.
+        condition: its condition; None for a task without any.
+        episodes: how many, at most 1000.
+        seed: which block of starts.
+        partner: who plays the partner; None for the reference team's.
+        episode_length: control steps until the horizon; None for the task's own.
+        guard: what stands between the ego's controller and its arm.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_id: str
+    version: int
+    condition: str | None
+    episodes: Annotated[int, Field(ge=1, le=EPISODES_PER_SEED)]
+    seed: Annotated[int, Field(ge=0, lt=2**31)]
+    partner: PartnerChoice | None = None
+    episode_length: Annotated[int, Field(ge=1)] | None = None
+    guard: Guard = Guard.OFF
+
+    @classmethod
+    def of(
+        cls,
+        task: str,
+        *,
+        condition: str | None = None,
+        episodes: int = 1,
+        seed: int = 0,
+        partner: str | None = None,
+        partner_parameters: dict[str, str] | None = None,
+        episode_length: int | None = None,
+        guard: Guard = Guard.OFF,
+    ) -> SessionConfig:
+        """Give the configuration of a session of a task, by name or by name and version (``cocarry@v2``).
+
+        Raises:
+            InputError: no such task, version or condition, or a number is out of range.
+        """
+        task_id, version = _task_and_version(task)
+        try:
+            spec = tasks.get(task_id, version)
+        except KeyError as error:
+            raise InputError(str(error.args[0])) from error
+        if partner is None and partner_parameters:
+            raise InputError("parameters of a partner need a partner; give its name too")
+        try:
+            return cls(
+                task_id=task_id,
+                version=spec.version,
+                condition=reference(task_id).condition(condition),
+                episodes=episodes,
+                seed=seed,
+                partner=None if partner is None else PartnerChoice(name=partner, parameters=partner_parameters or {}),
+                episode_length=episode_length,
+                guard=guard,
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r}") from error
+
+    @property
+    def slug(self) -> str:
+        """Name and version of the task."""
+        return f"{self.task_id}@v{self.version}"
+
+    def initial_state_seed(self, episode_idx: int) -> int:
+        """Give the seed of the reset of an episode."""
+        return self.seed * EPISODES_PER_SEED + episode_idx
+
+
+def make_environment(config: SessionConfig, *, render: bool = False) -> Any:
+    """Build the environment of a session.
+
+    Raises:
+        InputError: the task has none, or takes no option that the configuration sets.
+        ChamberEnvCompatibilityError: the simulator cannot be used.
+    """
+    overrides: dict[str, Any] = {}
+    if config.condition is not None:
+        overrides["condition_id"] = config.condition
+    if config.episode_length is not None:
+        overrides["episode_length"] = config.episode_length
+    if render:
+        overrides["render_mode"] = "rgb_array"
+    try:
+        return tasks.make(config.task_id, version=config.version, **overrides)
+    except NotImplementedError as error:
+        raise InputError(str(error)) from error
+    except TypeError as error:
+        raise InputError(f"{config.slug} does not take all of {', '.join(overrides)}: {error}") from error
+    except ValueError as error:
+        raise InputError(f"{config.slug}: {error}") from error
+
+
+def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibilityError | None:
+    """Give the reason why no picture of a session can be made here, or None.
+
+    Raises:
+        InputError: the environment cannot be built at all.
+        ChamberEnvCompatibilityError: likewise.
+    """
+    if tasks.get(config.task_id, config.version).sim_backend != "mujoco":
+        return InputError(f"{config.slug} has no camera: it is not simulated in three dimensions")
+    with closing(make_environment(config, render=True)) as env:
+        env.reset(seed=0)
+        try:
+            env.unwrapped.picture()
+        except ChamberEnvCompatibilityError as error:
+            return error
+    return None
+
+
+def make_team(config: SessionConfig, env: Any) -> Team:
+    """Give the team of a session: the reference team, with the partner and the guard that the configuration names.
+
+    Raises:
+        InputError: the partner does not exist or refuses its parameters, or there is no guard for this task.
+    """
+    team = reference(config.task_id).build(env, config.condition)
+    if config.partner is not None:
+        seat = team.seats[-1]
+        parameters = {**seat.parameters, **config.partner.parameters}
+        team = team.replaced(registered_seat(seat.uid, config.partner.name, parameters))
+    return guarded(team, env, config.guard)
+
+
+def _task_and_version(task: str) -> tuple[str, int | None]:
+    task_id, separator, version = task.partition("@v")
+    if not separator:
+        return task, None
+    if not version.isdigit():
+        raise InputError(f"a task is named like cocarry or cocarry@v2, got {task!r}")
+    return task_id, int(version)
