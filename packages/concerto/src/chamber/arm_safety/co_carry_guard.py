@@ -69,7 +69,7 @@ def make_co_carry_guard(env: _CoCarry) -> ArmSafety:
         env: the environment, without wrappers (``env.unwrapped``).
 
     Raises:
-        KeyError: the partner is no Panda: its links have no declared speed.
+        ValueError: one of the arms is no Panda.
 
     Example:
         >>> guard = make_co_carry_guard(env.unwrapped)  # doctest: +SKIP
@@ -77,9 +77,14 @@ def make_co_carry_guard(env: _CoCarry) -> ArmSafety:
         >>> obs, *_ = env.step({ego: answer.action, partner: other})  # doctest: +SKIP
     """
     scene = env.rig.scene
+    ego = arm_of_scene(scene, env.ego_uid, payload_kg=COCARRY_BAR_MASS_KG / 2.0)
+    partner = arm_of_scene(scene, env.partner_uid)
+    for role, arm in (("ego", ego), ("partner", partner)):
+        if set(arm.sphere_links) != set(CO_CARRY_PARTNER_MAX_SPEEDS_MS):
+            raise ValueError(f"the guard is for two Pandas, but the {role} is {arm.uid!r}")
     return ArmSafety(
-        ego=arm_of_scene(scene, env.ego_uid, payload_kg=COCARRY_BAR_MASS_KG / 2.0),
-        partner=arm_of_scene(scene, env.partner_uid),
+        ego=ego,
+        partner=partner,
         partner_max_speed=CO_CARRY_PARTNER_MAX_SPEEDS_MS,
         tracking_error_m=CO_CARRY_TRACKING_ERROR_M,
         weight_operational=_WEIGHT_OPERATIONAL,

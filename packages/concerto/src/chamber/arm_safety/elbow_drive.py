@@ -176,12 +176,15 @@ def _pedestal(name: str, x: float, y: float) -> BodySpec:
     return BodySpec(name=name, motion=Motion.FIXED, geoms=(block,), position=(x, y, half[2]))
 
 
-def make_elbow_drive_safety() -> ArmSafety:
-    """Give the filter of the evaluation."""
+def make_elbow_drive_safety(*, partner_max_speed: float = PARTNER_MAX_SPEED_MS) -> ArmSafety:
+    """Give the filter of the evaluation.
+
+    Args:
+        partner_max_speed: what is declared of the partner, m/s.
+    """
     scene = elbow_drive_scene()
-    return ArmSafety(
-        ego=arm_of_scene(scene, _EGO), partner=arm_of_scene(scene, _PARTNER), partner_max_speed=PARTNER_MAX_SPEED_MS
-    )
+    ego, partner = (arm_of_scene(scene, uid) for uid in _ROBOTS)
+    return ArmSafety(ego=ego, partner=partner, partner_max_speed=partner_max_speed)
 
 
 def run_elbow_drive(
@@ -189,6 +192,7 @@ def run_elbow_drive(
     *,
     partner_motion: PartnerMotion = PartnerMotion.STILL,
     with_safety: bool = True,
+    partner_max_speed: float = PARTNER_MAX_SPEED_MS,
     n_steps: int = 100,
 ) -> ElbowDriveResult:
     """Run one episode per seed.
@@ -197,12 +201,14 @@ def run_elbow_drive(
         seeds: of the episodes; start, target and partner are functions of the seed alone.
         partner_motion: what the partner does.
         with_safety: whether the ego's actions pass through `ArmSafety`.
+        partner_max_speed: what is declared to it of the partner, m/s.
         n_steps: control steps per episode.
 
     Raises:
         ChamberEnvCompatibilityError: there is no simulator.
     """
-    episode = _Episode(make_backend(_finely_watched(elbow_drive_scene())), partner_motion=partner_motion)
+    safety = make_elbow_drive_safety(partner_max_speed=partner_max_speed)
+    episode = _Episode(make_backend(_finely_watched(elbow_drive_scene())), safety, partner_motion=partner_motion)
     rows = [_run(episode, seed, with_safety=with_safety, n_steps=n_steps) for seed in seeds]
     episode.rig.close()
     return ElbowDriveResult(partner_motion, with_safety, tuple(rows))
@@ -218,7 +224,8 @@ def render_elbow_drive(seed: int = 0, *, n_steps: int = 100) -> tuple[NDArray[np
     Raises:
         ChamberEnvCompatibilityError: there is no simulator, or no rendering on this machine.
     """
-    episode = _Episode(make_backend(_finely_watched(elbow_drive_scene())), partner_motion=PartnerMotion.STILL)
+    rig = make_backend(_finely_watched(elbow_drive_scene()))
+    episode = _Episode(rig, make_elbow_drive_safety(), partner_motion=PartnerMotion.STILL)
     pictures = list[NDArray[np.uint8]]()
     for with_safety in (False, True):
         _run(episode, seed, with_safety=with_safety, n_steps=n_steps, until_contact=True)
@@ -230,9 +237,9 @@ def render_elbow_drive(seed: int = 0, *, n_steps: int = 100) -> tuple[NDArray[np
 class _Episode:
     """The two arms on a rig that is looked at several times per control step, and the two policies."""
 
-    def __init__(self, rig: RigBackend, *, partner_motion: PartnerMotion) -> None:
+    def __init__(self, rig: RigBackend, safety: ArmSafety, *, partner_motion: PartnerMotion) -> None:
         self.rig = rig
-        self.safety = make_elbow_drive_safety()
+        self.safety = safety
         self.partner_motion = partner_motion
         self._models = {uid: robot_model(uid) for uid in _ROBOTS}
 

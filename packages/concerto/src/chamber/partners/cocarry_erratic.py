@@ -13,6 +13,7 @@ from chamber.agents._chain_tables import CHAINS
 from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD, FloatArray
 from chamber.partners._cocarry_servo import Rows, remember_first
 from chamber.partners._parameters import positive_integer
+from chamber.partners.api import PartnerSpec
 from chamber.partners.cocarry_impedance import CoCarryImpedancePartner
 from chamber.partners.registry import register_partner
 
@@ -55,11 +56,14 @@ class CoCarryErraticPartner(CoCarryImpedancePartner):
         "rest_calls": "24",
     }
 
-    def _begin(self, n_rows: int) -> None:
-        super()._begin(n_rows)
+    def __init__(self, spec: PartnerSpec) -> None:
+        super().__init__(spec)
         self._speed = self._number("swing_speed")
         self._swing_calls = positive_integer("swing_calls", self._text("swing_calls"))
         self._rest_calls = positive_integer("rest_calls", self._text("rest_calls"))
+
+    def _begin(self, n_rows: int) -> None:
+        super()._begin(n_rows)
         self._calls = np.zeros(n_rows, dtype=np.int64)
 
     def _clear(self, rows: Rows) -> None:
