@@ -22,21 +22,33 @@ EPISODE_LENGTH = 120
 
 _WORDS = {
     MATCHED: (
-        "Two arms hold the ends of a bar in ball joints and carry it level to the goal, the green ball. Both run the "
-        "same controller, and neither knows of the other: what they share is the bar."
+        "Two arms carry the bar",
+        (
+            "Two arms hold the ends of a bar in ball joints and carry it level to the goal, the green ball. "
+            "Both run the same controller, and neither knows of the other: what they share is the bar."
+        ),
     ),
     ONE_ARM: (
-        "The same task with one arm. The free end of the bar drops, so one arm cannot do it: the task needs a partner."
+        "One arm cannot",
+        "The same task with one arm. The free end of the bar drops: the task needs a partner.",
     ),
     UNGUARDED: (
-        "The partner carries as before, but every so often it swings its elbow at our arm, the ego. Nothing stands in "
-        "between, and the links of the two arms run into each other: in this task they pass through, so that a "
-        "collision shows as a negative distance of the spheres that cover them."
+        "A partner that misbehaves",
+        (
+            "The partner carries as before, but every so often it swings its elbow at our arm, the ego. Nothing "
+            "stands in between, and the links of the two arms run into each other: in this task they pass "
+            "through, so that a collision shows as a negative distance of the spheres that cover them, the "
+            "smallest gap."
+        ),
     ),
     GUARDED: (
-        "The same partner and the same starts. The ego's actions now pass through arm safety: the wanted action when "
-        "it is safe, else the nearest safe one, else holding still. The filter is told how fast the partner's links "
-        "may get, and nothing else about it. It keeps the arms apart; it cannot make the partner carry well."
+        "The same partner, with the safety filter",
+        (
+            "The same partner and the same starts. The ego's actions now pass through arm safety: the wanted "
+            "action when it is safe, else the nearest safe one, else holding still. The filter is told how fast "
+            "the partner's links may get, and nothing else about it. It keeps the arms apart; it cannot make "
+            "the partner carry well."
+        ),
     ),
 }
 
@@ -136,7 +148,7 @@ def _rounds(episodes: int) -> dict[str, SessionConfig]:
 
 
 def _page(record: SessionRecord, snapshots: Any) -> str:
-    from chamber.rollout.page import render_session_page
+    from chamber.rollout.page import RoundWords, render_session_page
     from ripieno.report import Verdict
 
     holds = smallest_gap_m(record, GUARDED) > 0.0
@@ -144,7 +156,8 @@ def _page(record: SessionRecord, snapshots: Any) -> str:
         record,
         snapshots,
         title="Two arms carry a bar",
-        text=_WORDS,
+        lead="Four rounds of one task from the same starts, each with another team.",
+        words={name: RoundWords(*words) for name, words in _WORDS.items()},
         verdict=Verdict("good" if holds else "bad", "Kept apart" if holds else "Not kept apart", verdict_text(record)),
     )
 

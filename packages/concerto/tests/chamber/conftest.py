@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from chamber.cell.runner import run_cell
 from chamber.cell_report import render_cell_page
 
 EPISODES = 3
+
+os.environ.setdefault("MUJOCO_GL", "egl")  # before a test imports MuJoCo: it chooses how to render on import
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from chamber import tasks
 from chamber.rollout._watcher import Snapshot
@@ -12,7 +15,7 @@ from chamber.rollout.session import RoundRecord, SessionRecord
 from ripieno.report import Figure, Section, Table, Verdict, png_to_svg, render_page
 from ripieno.statistics import wilson_interval
 
-__all__ = ["headline", "render_session_page", "round_headline"]
+__all__ = ["RoundWords", "headline", "render_session_page", "round_headline"]
 
 _MOST_METRICS = 6
 """Columns of the episode table that belong to the task."""
@@ -41,12 +44,26 @@ def round_headline(played: RoundRecord, *, named: bool = False) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RoundWords:
+    """What a page says about a round.
+
+    Attributes:
+        heading: of its section.
+        text: its first paragraph.
+    """
+
+    heading: str
+    text: str
+
+
 def render_session_page(
     record: SessionRecord,
     snapshots: Sequence[Snapshot] = (),
     *,
     title: str | None = None,
-    text: Mapping[str, str] | None = None,
+    lead: str | None = None,
+    words: Mapping[str, RoundWords] | None = None,
     verdict: Verdict | None = None,
 ) -> str:
     """Make the HTML page of a session; equal records and pictures give equal bytes.
@@ -55,15 +72,15 @@ def render_session_page(
         record: what was recorded.
         snapshots: pictures, see `chamber.rollout.session.run_session`.
         title: of the page; the task's own by default.
-        text: what to say about a round, by its name.
+        lead: under the title; what came out of every round by default.
+        words: what to say about a round, by its name.
         verdict: what the page says before anything else; by default, of a single round, how many episodes succeed.
     """
     first = record.rounds[0]
-    words = text or {}
-    sections = [_round(played, snapshots, words.get(played.name, "")) for played in record.rounds]
+    sections = [_round(played, snapshots, (words or {}).get(played.name)) for played in record.rounds]
     return render_page(
         title=title or tasks.get(first.config.task_id, first.config.version).title,
-        lead=headline(record),
+        lead=headline(record) if lead is None else lead,
         verdict=verdict or (_verdict(first) if len(record.rounds) == 1 else None),
         sections=[*sections, _how_to_check(record)],
         footer=f"Configuration {record.config_sha256}.",
@@ -81,25 +98,31 @@ def _verdict(played: RoundRecord) -> Verdict | None:
     return Verdict("warning", "Some succeed", f"{played.n_successes} of {n} episodes end in success.")
 
 
-def _round(played: RoundRecord, snapshots: Sequence[Snapshot], text: str) -> Section:
+def _round(played: RoundRecord, snapshots: Sequence[Snapshot], words: RoundWords | None) -> Section:
     config = played.config
     spec = tasks.get(config.task_id, config.version)
-    condition = f" Condition: {config.condition}." if config.condition else ""
+    if words is None:
+        words = RoundWords(f"{played.name}: {spec.title}", spec.notes.replace("`", ""))
+    condition = f"Condition {config.condition}. " if config.condition else ""
     first, last = config.initial_state_seed(0), config.initial_state_seed(config.episodes - 1)
     seeds = f"with seed {first}" if first == last else f"with the seeds {first} to {last}"
+    shots = [shot for shot in snapshots if shot.round_name == played.name]
     return Section(
-        heading=f"{played.name}: {spec.title}",
-        text=f"{text}\n\n{round_headline(played)}{condition} {spec.notes} Episodes begin {seeds}.",
-        figures=[
-            Figure(
-                svg=png_to_svg(png_bytes(shot.frame)),
-                caption=f"{played.name}, first episode. {shot.caption}",
-                alt=f"The robots of {config.slug}. {shot.caption}",
-            )
-            for shot in snapshots
-            if shot.round_name == played.name
-        ],
+        heading=words.heading,
+        text=f"{words.text}\n\n{round_headline(played)} {condition}Episodes begin {seeds}.",
+        figures=[_strip(shots, of=f"the first episode of {played.name}")] if shots else [],
         tables=[_controllers(played), _episodes(played)],
+    )
+
+
+def _strip(shots: Sequence[Snapshot], *, of: str) -> Figure:
+    """Pictures side by side, from left to right in time."""
+    strip = np.concatenate([shot.frame for shot in shots], axis=1)
+    words = " ".join(shot.caption for shot in shots)
+    return Figure(
+        svg=png_to_svg(png_bytes(strip)),
+        caption=f"From left to right, {of}. {words}",
+        alt=f"{len(shots)} pictures of {of}: {words}",
     )
 
 
