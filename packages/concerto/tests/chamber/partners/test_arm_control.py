@@ -154,7 +154,7 @@ class TestReading:
         np.testing.assert_array_equal(read, [[0.0, 1.0, 2.0]])
 
     @pytest.mark.parametrize(
-        "field", [None, "text", 3.0, np.float64(2.0), [1.0, 2.0], np.zeros((0, 3)), np.zeros((1, 2))]
+        "field", [None, "text", 3.0, np.float64(2.0), [1.0, 2.0], np.zeros((0, 3)), np.zeros((1, 2)), np.zeros((3, 2))]
     )
     def test_missing_and_short_fields_are_absent(self, field: object):
         assert read_rows({"extra": {"x": field}}, "extra", "x", size=3, is_batch=False) is None

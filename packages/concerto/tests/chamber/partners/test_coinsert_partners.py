@@ -24,13 +24,14 @@ READY = np.array([0.0, -0.1, 0.0, -2.2, 0.0, 2.1, 0.785, 0.04, 0.04])
 
 
 class LinearArm:
-    """An arm whose joints are the coordinates and small turns of its hand."""
+    """An arm whose joints are the coordinates and turns of its hand; the seventh turns it about z, unseen by J."""
 
     def __init__(self, urdf_path: str | None = None) -> None:
         pass
 
     def fk_tcp_rotation(self, qpos_arm: np.ndarray) -> np.ndarray:
-        return np.eye(3)
+        cosine, sine = np.cos(qpos_arm[6]), np.sin(qpos_arm[6])
+        return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
 
     def jacobian_6x7(self, qpos_arm: np.ndarray) -> np.ndarray:
         return np.eye(6, 7)
@@ -103,11 +104,24 @@ class TestInserter:
         turned = np.arctan2(actions[9:13, 2], actions[9:13, 1]) - np.arctan2(actions[8:12, 2], actions[8:12, 1])
         np.testing.assert_allclose(np.abs(np.angle(np.exp(1j * turned))), np.full(4, 0.6), atol=1e-5)
 
-    def test_progress_of_a_tenth_of_a_millimetre_is_no_stall(self):
+    @pytest.mark.parametrize(("progress_m", "gets_stuck"), [(1.1e-4, False), (0.9e-4, True)])
+    def test_progress_of_more_than_a_tenth_of_a_millimetre_is_no_stall(self, progress_m: float, gets_stuck: bool):
         arm = inserter()
-        depths = 0.010 + 1.1e-4 * np.arange(30)
+        depths = 0.010 + progress_m * np.arange(30)
         actions = [arm.act(seen(tip=(0.0, 0.0, -depth))) for depth in depths]
-        assert all(action[2] < 0.0 for action in actions)
+        assert any(action[2] > 0.0 for action in actions) == gets_stuck
+
+    def test_an_approach_ends_a_stall_and_counts_as_the_call_before(self):
+        arm = inserter()
+        inside, beside = seen(tip=(0.0, 0.0, -0.010)), seen(tip=(0.0013, 0.0, -0.010))
+        for _ in range(8):
+            assert arm.act(inside)[2] < 0.0
+        assert arm.act(beside)[2] > 0.0
+        spirals = [abs(arm.act(inside)[1]) > 0.01 for _ in range(8)]
+        assert spirals == [False] * 7 + [True]
+        fresh = inserter()
+        fresh.act(beside)
+        assert [abs(fresh.act(inside)[1]) > 0.01 for _ in range(8)] == spirals
 
     def test_retraction_goes_not_far_out_of_the_mouth(self):
         arm = inserter(ki="0")
@@ -266,6 +280,20 @@ class TestBoth:
         second.reset()
         for obs in sequence:
             assert first.act(obs).tobytes() == second.act(obs, deterministic=False).tobytes()
+
+    @pytest.mark.usefixtures("linear")
+    @pytest.mark.parametrize("key", KEYS)
+    @pytest.mark.parametrize(("turned", "asked"), [(0.04, -0.1), (-0.04, 0.1), (0.2, -0.15), (-3.1, 0.15)])
+    def test_a_turn_is_undone_by_a_bounded_step(self, key: str, turned: float, asked: float):
+        arm = arm_of(key, damping="1")
+        still = READY.copy()
+        still[6] = 0.0
+        seated = {"tip": (0.0, 0.0, -0.04)}
+        arm.act(seen(**seated, qpos=still))
+        still[6] = turned
+        np.testing.assert_allclose(
+            arm.act(seen(**seated, qpos=still)), [0, 0, 0, 0, 0, asked / 2.0 / 0.1, 0, -1], atol=1e-6
+        )
 
     @pytest.mark.parametrize("key", KEYS)
     def test_a_hand_that_was_turned_is_turned_back(self, key: str):
