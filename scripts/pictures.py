@@ -1,19 +1,25 @@
 """Draw the pictures of the README: `.venv/bin/python scripts/pictures.py runs/push-...`.
 
-The planar push comes from a run folder; the power grid (1,000 steps from seed 42) and the retail campaign (16 train
-tasks, four changes) are run here.
+The planar push comes from a run folder; the power grid (1,000 steps from seed 42), the retail campaign (16 train tasks,
+four changes) and the two arms (the rounds of the demo, one episode each) are run here.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
+import numpy as np
 
+from chamber.arm_demo import GUARDED, MATCHED, ONE_ARM, UNGUARDED, demo_rounds
 from chamber.cell.record import read_cell_record
 from chamber.cell_report.trajectories import trajectory_figure
+from chamber.rollout.pictures import Frame, captioned, png_bytes
+from chamber.rollout.session import run_session
+from chamber.rollout.snapshots import SessionPictures
 from ripieno.report import FIGURE_STYLE
 from scpn_phase_orchestrator.binding import load_binding_spec
 from scpn_phase_orchestrator.domainpacks import resolve_spec_path
@@ -38,7 +44,7 @@ LOOK = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
 
 
 def main(run: Path | None) -> None:
-    """Draw what the first partner of a cell does, and what supervision changes in a grid."""
+    """Draw a picture of every system."""
     IMAGES.mkdir(exist_ok=True)
     with mpl.rc_context(FIGURE_STYLE):
         if run is not None:
@@ -60,6 +66,22 @@ def main(run: Path | None) -> None:
             result = run_campaign(plan, Path(scratch).resolve() / "retail", command=["scripts/pictures.py"])
             figure = task_figure(plan, collect_rows(result.folder, plan))
         figure.savefig(IMAGES / "retail-pairs.png", metadata={"Software": None}, **LOOK)
+    (IMAGES / "two-arms.png").write_bytes(png_bytes(two_arms()))
+
+
+def two_arms() -> Frame:
+    """Give four moments of the demo with arms, one episode a round, in two rows."""
+    pictures = SessionPictures(take=lambda env: env.unwrapped.picture())
+    with TemporaryDirectory() as scratch:
+        run_session(demo_rounds(1), Path(scratch) / "arms", pictures=pictures)
+    shots = {(shot.round_name, place): shot.frame for shot, place in zip(pictures.snapshots, cycle(range(3)))}
+    panels = [
+        captioned(shots[MATCHED, 2], "two arms: the bar is level at the goal"),
+        captioned(shots[ONE_ARM, 2], "one arm: the free end has dropped"),
+        captioned(shots[UNGUARDED, 1], "the partner (orange) swings its elbow into our wrist (blue)"),
+        captioned(shots[GUARDED, 1], "the same partner, with the safety filter: our arm gives way"),
+    ]
+    return np.concatenate([np.concatenate(panels[:2], axis=1), np.concatenate(panels[2:], axis=1)])
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from chamber.rollout._watcher import SessionPictures
     from chamber.rollout.config import SessionConfig
     from chamber.rollout.session import SessionRecord
+    from chamber.rollout.snapshots import SessionPictures
 
-__all__ = ["run_demo"]
+__all__ = ["GUARDED", "MATCHED", "ONE_ARM", "UNGUARDED", "demo_rounds", "run_demo", "smallest_gap_m"]
 
 MATCHED, ONE_ARM, UNGUARDED, GUARDED = "matched", "one-arm", "misbehaving", "misbehaving-guarded"
 EPISODE_LENGTH = 120
@@ -77,7 +77,7 @@ def run_demo(out: Path | None, episodes: int, no_pictures: bool, as_json: bool) 
     from ripieno.errors import IntegrityError
     from ripieno.verify import verify
 
-    rounds = _rounds(episodes)
+    rounds = demo_rounds(episodes)
     folder = out if out is not None else Path("runs") / f"cocarry-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     pictures = None if no_pictures else _pictures(rounds[MATCHED])
     with progress_bar(episodes * len(rounds)) as progress:
@@ -123,7 +123,8 @@ def _distance(gap_m: float) -> str:
     return f"overlap by {-1e3 * gap_m:.0f} mm" if gap_m < 0.0 else f"stay {1e3 * gap_m:.0f} mm apart"
 
 
-def _rounds(episodes: int) -> dict[str, SessionConfig]:
+def demo_rounds(episodes: int) -> dict[str, SessionConfig]:
+    """Give what the demo plays, by the name of the round."""
     from chamber.rollout.config import SessionConfig
     from chamber.rollout.guard import Guard
 
@@ -163,8 +164,8 @@ def _page(record: SessionRecord, snapshots: Any) -> str:
 
 
 def _pictures(config: SessionConfig) -> SessionPictures | None:
-    from chamber.rollout._watcher import SessionPictures
     from chamber.rollout.config import why_no_pictures
+    from chamber.rollout.snapshots import SessionPictures
 
     problem = why_no_pictures(config)
     if problem is not None:

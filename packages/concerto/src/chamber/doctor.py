@@ -17,7 +17,7 @@ INSTALL = 'Run: pip install "ripieno-concerto[chamber]"'
 
 
 def checks() -> Iterator[CheckResult]:
-    """Give rows for Gymnasium, MuJoCo and off-screen rendering, one per solver, and one for the compiled safety stack."""
+    """Give rows for Gymnasium, MuJoCo and rendering, one per solver, and one for the compiled safety stack."""
     yield _gymnasium()
     yield _mujoco()
     yield _rendering()

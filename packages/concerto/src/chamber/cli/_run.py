@@ -13,9 +13,9 @@ from chamber._progress import progress_bar
 from chamber.cli._options import parameters_of, what_is_played
 
 if TYPE_CHECKING:
-    from chamber.rollout._watcher import SessionPictures
     from chamber.rollout.config import SessionConfig
     from chamber.rollout.session import SessionResult
+    from chamber.rollout.snapshots import SessionPictures
 
 __all__ = ["run_command"]
 
@@ -114,8 +114,8 @@ def _play(config: SessionConfig, folder: Path, *, video: Path | None, no_picture
 
 def _pictures(config: SessionConfig, *, wanted: bool) -> SessionPictures | None:
     """Pictures when the task has a camera and this machine can render; a page without them otherwise."""
-    from chamber.rollout._watcher import SessionPictures
     from chamber.rollout.config import why_no_pictures
+    from chamber.rollout.snapshots import SessionPictures
 
     problem = why_no_pictures(config)
     if problem is None:

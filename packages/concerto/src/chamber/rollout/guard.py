@@ -100,6 +100,6 @@ def guarded(team: Team, env: Any, guard: Guard) -> Team:
         raise InputError(f"a guard is there for co-carry between two Pandas, not for {type(task).__name__}")
     try:
         safety = make_co_carry_guard(task)
-    except KeyError as error:
-        raise InputError(f"a guard is there for co-carry between two Pandas: {error.args[0]}") from error
+    except ValueError as error:
+        raise InputError(str(error)) from error
     return GuardedTeam(team.seats, env=task, safety=safety, decides=guard is Guard.ON)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from chamber import tasks
-from chamber.rollout._watcher import Snapshot
 from chamber.rollout.pictures import png_bytes
 from chamber.rollout.session import RoundRecord, SessionRecord
+from chamber.rollout.snapshots import Snapshot
 from ripieno.report import Figure, Section, Table, Verdict, png_to_svg, render_page
 from ripieno.statistics import wilson_interval
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chamber.rollout._watcher import SessionPictures, Snapshot, Watcher
 from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Episode, play_episode
+from chamber.rollout.snapshots import SessionPictures, Snapshot, Watcher
 from chamber.rollout.team import Team
 from ripieno.errors import InputError
 from ripieno.run import RunWriter, read_events, read_manifest

@@ -11,6 +11,7 @@ import pytest
 
 from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Trajectory
+from chamber.rollout.guard import Guard
 from chamber.rollout.page import headline, render_session_page
 from chamber.rollout.references import reference, reference_tasks
 from chamber.rollout.replay import TOLERANCE, replay_session
@@ -217,6 +218,20 @@ def test_a_partner_that_does_not_exist_or_refuses_its_parameters_is_named(tmp_pa
         with pytest.raises(InputError, match=said):
             run_session({"push": config}, tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "condition", "said"),
+    [
+        ("coinsert", None, "a guard is there for co-carry between two Pandas, not for CoInsertEnv"),
+        ("cocarry", "cocarry_xarm6_partner", "the guard is for two Pandas, but the partner is 'xarm6_robotiq'"),
+    ],
+)
+def test_a_guard_that_does_not_fit_is_refused(tmp_path: Path, task: str, condition: str | None, said: str):
+    config = SessionConfig.of(task, condition=condition, guard=Guard.ON)
+    with pytest.raises(InputError, match=said):
+        run_session({"guarded": config}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_partner_takes_the_seat_with_its_parameters():
