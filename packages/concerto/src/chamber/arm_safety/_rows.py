@@ -42,16 +42,18 @@ class PlacedArm(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy")
-def sphere_velocities(arm: PlacedArm, q_dot: FloatArray) -> FloatArray:
-    """Give the velocities of the centres, m/s, shape ``(N, 3)``."""
+def sphere_velocities(arm: PlacedArm, q_dot: FloatArray, declared_speeds: FloatArray) -> tuple[FloatArray, float]:
+    """Give the velocities of the centres, m/s, shape ``(N, 3)``, and their largest excess over declared speeds, m/s."""
     velocities = np.zeros((arm.links.shape[0], 3))
     jacobian = np.empty((3, q_dot.shape[0]))
+    excess = -math.inf
     for sphere in range(velocities.shape[0]):
         sphere_jacobian(arm.frames, arm.links[sphere], arm.centers[sphere], jacobian)
         for axis in range(3):
             for joint in range(arm.links[sphere]):
                 velocities[sphere, axis] += jacobian[axis, joint] * q_dot[joint]
-    return velocities
+        excess = max(excess, _length(velocities[sphere]) - declared_speeds[sphere])
+    return velocities, excess
 
 
 @njit(cache=True, error_model="numpy")
@@ -89,6 +91,9 @@ def collision_rows(
     n = rows.shape[1]
     n_rows = 0
     shares = np.empty(rows.shape[0])
+    other_speeds = np.empty(other.centers.shape[0])
+    for j in range(other_speeds.shape[0]):
+        other_speeds[j] = _length(other_velocities[j])
     row = np.empty(n)
     normal = np.empty(3)
     jacobian = np.empty((3, n))
@@ -102,9 +107,10 @@ def collision_rows(
                 continue
             distance = _direction(arm.centers[i], other.centers[j], normal)
             value = alpha * (distance - arm.radii[i] - other.radii[j] - standoffs[j])
-            if value > fastest + _length(other_velocities[j]):
+            if value > fastest + other_speeds[j]:
                 continue
-            value -= max(0.0, np.dot(normal, other_velocities[j]))
+            velocity = other_velocities[j]
+            value -= max(0.0, normal[0] * velocity[0] + normal[1] * velocity[1] + normal[2] * velocity[2])
             reach = 0.0
             for k in range(n):
                 row[k] = -(normal[0] * jacobian[0, k] + normal[1] * jacobian[1, k] + normal[2] * jacobian[2, k])
@@ -143,13 +149,12 @@ def _fastest(jacobian: FloatArray, limits: FloatArray) -> float:
 @njit(cache=True, error_model="numpy")
 def _direction(to: FloatArray, origin: FloatArray, normal: FloatArray) -> float:
     """Write the unit vector between two points, +x where they coincide; give their distance."""
-    normal[:] = to - origin
-    distance = _length(normal)
+    dx, dy, dz = to[0] - origin[0], to[1] - origin[1], to[2] - origin[2]
+    distance = math.sqrt(dx * dx + dy * dy + dz * dz)
     if distance < _COINCIDENT_DISTANCE:
-        normal[:] = 0.0
-        normal[0] = 1.0
+        normal[0], normal[1], normal[2] = 1.0, 0.0, 0.0
     else:
-        normal /= distance
+        normal[0], normal[1], normal[2] = dx / distance, dy / distance, dz / distance
     return distance
 
 

@@ -134,7 +134,7 @@ def arm_of_scene(
     if scene.substeps < _kernels.SAMPLES_PER_STEP:
         raise ValueError(f"a control step must have at least {_kernels.SAMPLES_PER_STEP} physics steps")
     turns = chain._alignments
-    links, clouds = _cover(model, chain, cover_tolerance)
+    links, clouds = _cover(model, cover_tolerance)
     base = _base_pose(spec.base_position, spec.base_yaw)
     origins = chain._origins.copy()
     origins[0] = base[:3] @ np.vstack([origins[0], [0.0, 0.0, 0.0, 1.0]])
@@ -181,7 +181,7 @@ def _chain_key(model: RobotModel) -> str:
     raise ValueError(f"robot {model.name!r} has no arm of a known chain; there are {', '.join(CHAINS)}")
 
 
-def _cover(model: RobotModel, chain: SerialChain, tolerance: float) -> tuple[list[str], list[SphereCloud]]:
+def _cover(model: RobotModel, tolerance: float) -> tuple[list[str], list[SphereCloud]]:
     """Cover every capsule by spheres that stick out of it by at most ``tolerance``."""
     links, clouds = list[str](), list[SphereCloud]()
     for capsule in model.arm_geom_capsules:

@@ -75,7 +75,9 @@ class ArmSafetyStep:
         pair: the links of that gap, of ego and partner; None when no pair is watched.
         plan_clearance_m: smallest clearance of the plan of `action` from the partner's worst declared motion, with the
             margin taken off, m; negative: the partner is so near that holding still is all that can be promised.
-        slack: largest slack of the filter, m/s or rad/s; 0.0 when it was not needed.
+        slack: largest slack of the filter, m/s or rad/s; 0.0 when it was not needed, ``inf`` when it had no answer.
+        partner_excess_speed_ms: how much faster than declared the partner is measured, m/s; positive: what is
+            guaranteed no longer holds.
         n_rows: collision rows that could matter.
         solve_ms: wall time of the decision, ms.
     """
@@ -88,6 +90,7 @@ class ArmSafetyStep:
     pair: tuple[str, str] | None
     plan_clearance_m: float
     slack: float
+    partner_excess_speed_ms: float
     n_rows: int
     solve_ms: float
 
@@ -234,7 +237,7 @@ class ArmSafety:
         answer = nominal.copy()
         np.clip(answer, -1.0, 1.0, out=answer)
         asked = answer.reshape(-1)[:n]
-        n_rows = self._write_rows(other_q_dot)
+        n_rows, excess_speed = self._write_rows(other_q_dot)
         upper, lower = self._joint_velocity_bounds()
         velocity = self._velocity_per_action * asked
         rows, right = self._rows[:n_rows], self._right[:n_rows]
@@ -266,6 +269,7 @@ class ArmSafety:
             pair=nearest,
             plan_clearance_m=clearance,
             slack=slack,
+            partner_excess_speed_ms=excess_speed,
             n_rows=n_rows,
             solve_ms=1e3 * (time.perf_counter() - started),
         )
@@ -298,14 +302,17 @@ class ArmSafety:
         )
         return gap, None if i < 0 else (self.ego.sphere_links[i], self.partner.sphere_links[j])
 
-    def _write_rows(self, other_q_dot: FloatArray) -> int:
+    def _write_rows(self, other_q_dot: FloatArray) -> tuple[int, float]:
+        """Write the collision rows; give their number, and how much faster than declared the partner is, m/s."""
         mine, other = self.ego.arrays, self.partner.arrays
         stopped = PlacedArm(self._path_frames, mine.sphere_links, self._holding_centers[-1], mine.sphere_radii)
         partner = PlacedArm(self._other_frames, other.sphere_links, self._other_centers, other.sphere_radii)
-        return collision_rows(
-            stopped, partner, sphere_velocities(partner, other_q_dot), self._standoffs, self._watched, self._alpha,
-            self._speed_limits, self._rows, self._right,
+        velocities, excess_speed = sphere_velocities(partner, other_q_dot, self._other_speeds)
+        n_rows = collision_rows(
+            stopped, partner, velocities, self._standoffs, self._watched, self._alpha, self._speed_limits, self._rows,
+            self._right,
         )  # fmt: skip
+        return n_rows, excess_speed
 
     def _joint_velocity_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Give upper and lower bounds of the velocity of the stopping point, from joint limits and what actions do.
@@ -326,6 +333,8 @@ class ArmSafety:
         tcp = np.ascontiguousarray(self._path_frames[n + 1, :, 3])
         _kernels.sphere_jacobian(self._path_frames, n, tcp, jacobian)
         constraints = OSCBFConstraints(np.vstack([rows, self._joint_rows]), np.concatenate([right, upper, -lower]))
+        if not (np.isfinite(constraints.a).all() and np.isfinite(constraints.b).all() and np.isfinite(jacobian).all()):
+            return self._zero_action, math.inf  # an absurd speed leads beyond the range of float64
         try:
             result = self._oscbf.solve(
                 q_dot_nom=velocity, nu_nom=jacobian.dot(velocity), jacobian=jacobian, constraints=constraints

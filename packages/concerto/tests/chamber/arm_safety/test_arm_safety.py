@@ -123,6 +123,21 @@ def test_there_is_always_a_finite_answer_inside_the_box(safety: ArmSafety, seed:
     assert answer.fallback_fired == (answer.source in {SafetySource.BRAKING, SafetySource.FALLBACK})
 
 
+@pytest.mark.parametrize("speed", [1e3, 1e30, 1e200, 1e307])
+def test_even_an_absurd_speed_gets_an_answer(safety: ArmSafety, speed: float) -> None:
+    for ego, partner in ((_state(q_dot=np.full(7, speed)), _state()), (_state(), _state(q_dot=np.full(7, -speed)))):
+        answer = safety.step(np.ones(8), ego, partner)
+        assert np.isfinite(answer.action).all()
+        assert (np.abs(answer.action) <= 1.0).all()
+
+
+def test_a_partner_that_is_faster_than_declared_is_reported(safety: ArmSafety) -> None:
+    slow, fast = np.zeros(7), np.zeros(7)
+    fast[0] = 2.0
+    assert safety.step(np.zeros(8), _state(_away()), _state(q_dot=slow)).partner_excess_speed_ms <= 0.0
+    assert safety.step(np.zeros(8), _state(_away()), _state(q_dot=fast)).partner_excess_speed_ms > 0.3
+
+
 @given(seed=st.integers(0, 1_000_000), share=st.floats(0.0, 1.0))
 @settings(max_examples=300, deadline=None)
 def test_a_partner_that_holding_still_is_clear_of_is_cleared_by_the_answer_too(

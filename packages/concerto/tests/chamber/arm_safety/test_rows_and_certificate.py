@@ -37,7 +37,7 @@ def _rows(
     count = collision_rows(
         mine,
         other,
-        sphere_velocities(other, other_q_dot),
+        sphere_velocities(other, other_q_dot, np.zeros(n_other))[0],
         np.full(n_other, 0.05),
         np.ones((n_mine, n_other), dtype=bool) if watched is None else watched,
         5.0,
@@ -82,6 +82,17 @@ def test_a_row_is_the_rate_of_its_gap(ego: ArmModel, partner: ArmModel) -> None:
         closing = max(0.0, -(after - before)[i, j] / (2 * step))
         np.testing.assert_allclose(right[0], 5.0 * (gaps[i, j] - 0.05) - closing, atol=1e-6)
     assert tried > 20
+
+
+def test_excess_speed_is_that_of_the_fastest_sphere_beyond_its_declaration(partner: ArmModel) -> None:
+    _, other_q, _, other_q_dot = _random(2)
+    step = 1e-6
+    before, after = (partner.spheres(other_q + sign * step * other_q_dot).centers for sign in (-1, 1))
+    speeds = np.linalg.norm(after - before, axis=1) / (2 * step)
+    declared = np.random.default_rng(2).uniform(0.0, 0.5, len(speeds))
+    velocities, excess = sphere_velocities(_placed(partner, other_q), other_q_dot, declared)
+    np.testing.assert_allclose(velocities, (after - before) / (2 * step), atol=1e-8)
+    np.testing.assert_allclose(excess, (speeds - declared).max(), atol=1e-8)
 
 
 def test_pairs_that_are_left_out_cannot_be_violated(ego: ArmModel, partner: ArmModel) -> None:
