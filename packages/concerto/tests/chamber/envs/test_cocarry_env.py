@@ -339,6 +339,8 @@ def test_success_is_worth_one_and_ends_the_episode(matched: CoCarryEnv) -> None:
         stress_max=matched.limits.stress_max_n,
     )
     assert all(info[name] for name in ("is_placed", "is_level", "is_unstressed", "both_static", "is_settled"))
+    matched.reset(seed=1)
+    assert not matched.evaluate()["success"].any()
 
 
 def test_maxima_start_after_the_settle_window_and_never_fall(alone: CoCarryEnv) -> None:
@@ -526,7 +528,8 @@ def test_the_training_environment_gives_states() -> None:
 
 
 def test_beside_an_xarm6_the_ego_state_keeps_its_width() -> None:
-    env = make_cocarry_training_env(condition_id=WITH_XARM6, episode_length=5)
+    ready = [0.01 * joint for joint in range(1, 13)]
+    env = make_cocarry_training_env(condition_id=WITH_XARM6, episode_length=5, xarm6_ready_qpos=ready)
     obs, _ = env.reset(seed=0)
     qpos = obs["agent"][XARM6]["qpos"][0]
     assert obs["agent"][EGO]["state"].shape == (46,)
