@@ -135,10 +135,8 @@ class ContactSwitch:
             raise KeyError(f"there is no contact rule ({first!r}, {second!r}); there are: {known or 'none'}")
         self._enabled[rule] = enabled
         if not is_plain(rule):
-            # A contact in the gap between margin and margin + gap is detected and puts no force.
-            pairs = self._pair_ids[rule]
-            self._model.pair_margin[pairs] = 0.0 if enabled else -_OUT_OF_REACH
-            self._model.pair_gap[pairs] = 0.0 if enabled else _OUT_OF_REACH
+            # A contact begins where two surfaces are nearer than their margin.
+            self._model.pair_margin[self._pair_ids[rule]] = 0.0 if enabled else -_OUT_OF_REACH
             return
         rules = [rule for rule, is_on in self._enabled.items() if is_on]
         for group in (first, second):

@@ -46,6 +46,7 @@ from chamber.sim.scene import (
 __all__ = ["BodyAddress", "CompiledScene", "LinkAddress", "PinAddress", "RobotAddress", "compile_scene"]
 
 Indices = NDArray[np.int64]
+Columns = slice | Indices
 
 _GEOM_TYPES = {
     Shape.BOX: mujoco.mjtGeom.mjGEOM_BOX,
@@ -78,9 +79,9 @@ class RobotAddress:
     """Where the numbers of a robot are: columns of positions, velocities and controls in its order, and links."""
 
     model: RobotModel
-    qpos: Indices
-    qvel: Indices
-    ctrl: Indices
+    qpos: Columns
+    qvel: Columns
+    ctrl: Columns
     links: Mapping[str, LinkAddress]
 
 
@@ -228,7 +229,6 @@ class _Builder:
         if body.mass is not None and body.diagonal_inertia is not None:
             element.explicitinertial = True
             element.mass = body.mass
-            element.ipos = [0.0, 0.0, 0.0]
             element.inertia = body.diagonal_inertia
         for geom in body.geoms:
             self._add_geom(element, geom, uid=uid, is_marker=body.is_marker)
@@ -333,7 +333,6 @@ class _Builder:
             law = self.spec.add_actuator(name=joint.name, target=joint.name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
             law.set_to_position(kp=pin.stiffness, kv=pin.damping)
             if math.isfinite(pin.force_limit):
-                law.forcelimited = True
                 law.forcerange = [-pin.force_limit, pin.force_limit]
         return coupler
 
@@ -427,11 +426,18 @@ class _Builder:
         links = {name: _link_address(model, f"{prefix}{name}") for name in robot.link_names}
         return RobotAddress(
             model=robot,
-            qpos=np.array([joint.qposadr[0] for joint in joints], dtype=np.int64),
-            qvel=np.array([joint.dofadr[0] for joint in joints], dtype=np.int64),
-            ctrl=np.array(ctrl, dtype=np.int64),
+            qpos=_columns([int(joint.qposadr[0]) for joint in joints]),
+            qvel=_columns([int(joint.dofadr[0]) for joint in joints]),
+            ctrl=_columns(ctrl),
             links=links,
         )
+
+
+def _columns(places: list[int]) -> Columns:
+    """Give a slice where the places are neighbours: no other index is as fast."""
+    if places and places == list(range(places[0], places[0] + len(places))):
+        return slice(places[0], places[0] + len(places))
+    return np.array(places, dtype=np.int64)
 
 
 def _vector(values: Sequence[float]) -> FloatArray:

@@ -76,7 +76,7 @@ class _Canvas:
         visual.quality.offsamples = _SAMPLES_PER_PIXEL if self._is_for_people else 0
         visual.quality.shadowsize = _SHADOW_PIXELS
         try:
-            context = mujoco.GLContext(visual.global_.offwidth, visual.global_.offheight)
+            context = _context_class()(visual.global_.offwidth, visual.global_.offheight)
             context.make_current()
             target = mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100))
         except Exception as error:
@@ -126,6 +126,15 @@ class _Canvas:
         flags[_SKY] = with_light
         flags[_COSTLY] = with_light and self._is_for_people
         mujoco.mjr_render(frame, self._drawing, self._target)
+
+
+def _context_class() -> Any:
+    """Give what ``MUJOCO_GL`` asks for, also where somebody imported MuJoCo before it was set."""
+    if os.environ.get("MUJOCO_GL", "").strip().lower() == "egl":
+        from mujoco.egl import GLContext
+
+        return GLContext
+    return mujoco.GLContext
 
 
 def _free(context: Any, target: Any) -> None:

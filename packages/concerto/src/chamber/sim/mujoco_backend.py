@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -30,6 +31,8 @@ _WARNINGS = (
     "bad control",
 )
 """What the counters of `mujoco.mjtWarning` mean, in their order."""
+
+_NO_WARNINGS = bytes(4 * len(_WARNINGS))
 
 _STATE = int(mujoco.mjtState.mjSTATE_INTEGRATION)
 
@@ -56,7 +59,7 @@ class MujocoBackend:
             raise ValueError(f"num_envs must be >= 1, got {num_envs}")
         self._scene = scene
         self._num_envs = num_envs
-        self._all = np.arange(num_envs)
+        self._all = list(range(num_envs))
         self._compiled = compile_scene(scene)
         self._model = model = self._compiled.model
         self._geom_bodies = model.geom_bodyid.astype(np.int64)
@@ -66,7 +69,10 @@ class MujocoBackend:
             if body.motion in {Motion.FREE, Motion.KINEMATIC}
         }
         self._datas = [mujoco.MjData(model) for _ in range(num_envs)]
+        # Views into the memory of each copy, which never moves: every attribute of `MjData` would make a new one.
         self._warning_counts = [data.warning.number for data in self._datas]
+        self._controls = [data.ctrl for data in self._datas]
+        self._results = [(data.qpos, data.qvel, data.xpos, data.xquat, data.site_xpos) for data in self._datas]
         self._qpos = np.zeros((num_envs, model.nq))
         self._qvel = np.zeros((num_envs, model.nv))
         self._xpos = np.zeros((num_envs, model.nbody, 3))
@@ -111,7 +117,7 @@ class MujocoBackend:
             KeyError: a name is not that of a robot, or of a free or kinematic body.
             ValueError: a robot is missing, a shape is wrong or a value is not finite; nothing was changed then.
         """
-        envs = self._chosen(env_idx)
+        envs = self._all if env_idx is None else self._chosen(env_idx)
         robots = self._compiled.robots
         for uid in joint_positions:
             named("robot", robots, uid)
@@ -145,9 +151,10 @@ class MujocoBackend:
         """
         robot = named("robot", self._compiled.robots, uid)
         action = _checked(f"action of {uid!r}", action, (self._num_envs, robot.model.action_dim))
-        targets = robot.model.targets(action, self._qpos[:, robot.qpos])
-        for data, controls in zip(self._datas, targets, strict=True):
-            data.ctrl[robot.ctrl] = controls
+        clipped = np.minimum(np.maximum(action, -1.0), 1.0)
+        targets = robot.model.action_map.targets(clipped, self._qpos[:, robot.qpos])
+        for controls, target in zip(self._controls, targets, strict=True):
+            controls[robot.ctrl] = target
 
     def advance(self, env_idx: Sequence[int] | IndexArray | None = None) -> None:
         """Simulate one control step of the given copies (all when None).
@@ -155,36 +162,37 @@ class MujocoBackend:
         Raises:
             SimulationDivergedError: copies became unstable; all others were simulated.
         """
-        envs = self._chosen(env_idx)
-        waiting = iter(envs.tolist())  # shared by all threads: whoever is free takes the next copy
-        helping = (
-            []
-            if self._helpers is None
-            else [self._helpers.submit(self._simulate, waiting) for _ in range(min(self._n_helpers, len(envs) - 1))]
-        )
+        envs = self._all if env_idx is None else self._chosen(env_idx)
+        waiting = iter(envs)  # shared by all threads: whoever is free takes the next copy
+        helping: list[Future[None]] = []
+        if self._helpers is not None:
+            n_helpers = min(self._n_helpers, len(envs) - 1)
+            helping = [self._helpers.submit(self._simulate, waiting) for _ in range(n_helpers)]
         self._simulate(waiting)
         for helper in helping:
             helper.result()
-        diverged = [env for env in envs if self._warning_counts[env].any()]
+        diverged = [env for env in envs if self._warning_counts[env].tobytes() != _NO_WARNINGS]
         if diverged:
             raise SimulationDivergedError(self._what_happened(diverged))
 
     def _simulate(self, waiting: Iterator[int]) -> None:
+        model, substeps = self._model, self._scene.substeps
         for env in waiting:
-            mujoco.mj_step(self._model, self._datas[env], self._scene.substeps)
-            mujoco.mj_checkPos(self._model, self._datas[env])  # of the last substep; the others were checked on the way
-            mujoco.mj_checkVel(self._model, self._datas[env])
+            data = self._datas[env]
+            mujoco.mj_step(model, data, substeps)
+            mujoco.mj_checkPos(model, data)  # of the last substep; the others were checked on the way
+            mujoco.mj_checkVel(model, data)
             self._refresh(env)
 
     # --- reading --------------------------------------------------------------------------------------------
 
     def qpos(self, uid: str) -> FloatArray:
         """Give joint positions in the model's order, shape ``(num_envs, n_joints)``."""
-        return self._qpos[:, named("robot", self._compiled.robots, uid).qpos]
+        return self._qpos[:, named("robot", self._compiled.robots, uid).qpos].copy()
 
     def qvel(self, uid: str) -> FloatArray:
         """Give joint velocities in the model's order, shape ``(num_envs, n_joints)``."""
-        return self._qvel[:, named("robot", self._compiled.robots, uid).qvel]
+        return self._qvel[:, named("robot", self._compiled.robots, uid).qvel].copy()
 
     def link_pose(self, uid: str, link: str) -> FloatArray:
         """Give the pose of a link frame, shape ``(num_envs, 7)``."""
@@ -315,13 +323,8 @@ class MujocoBackend:
 
     def _refresh(self, env: int) -> None:
         """Compute all that follows from the state of a copy."""
-        data = self._datas[env]
-        mujoco.mj_forward(self._model, data)
-        self._qpos[env] = data.qpos
-        self._qvel[env] = data.qvel
-        self._xpos[env] = data.xpos
-        self._xquat[env] = data.xquat
-        self._site_xpos[env] = data.site_xpos
+        mujoco.mj_forward(self._model, self._datas[env])
+        self._qpos[env], self._qvel[env], self._xpos[env], self._xquat[env], self._site_xpos[env] = self._results[env]
         self._contacts_are_read[env] = False
 
     def _place(self, data: MjData, body: BodyAddress, pose: FloatArray) -> None:
@@ -388,12 +391,10 @@ class MujocoBackend:
             raise ValueError(f"env must be a copy from 0 to {self._num_envs - 1}, got {env}")
         return env
 
-    def _chosen(self, env_idx: Sequence[int] | IndexArray | None) -> IndexArray:
-        if env_idx is None:
-            return self._all
-        envs = np.array([self._copy(env) for env in env_idx], dtype=np.int64)
-        if len(np.unique(envs)) != len(envs):
-            raise ValueError(f"env_idx must name every copy once at most, got {envs.tolist()}")
+    def _chosen(self, env_idx: Sequence[int] | IndexArray) -> list[int]:
+        envs = [self._copy(env) for env in env_idx]
+        if len(set(envs)) != len(envs):
+            raise ValueError(f"env_idx must name every copy once at most, got {envs}")
         return envs
 
     def _what_happened(self, diverged: Sequence[int]) -> str:
@@ -422,7 +423,8 @@ def _checked(what: str, values: FloatArray, shape: tuple[int, ...]) -> FloatArra
     values = np.asarray(values, dtype=np.float64)
     if values.shape != shape:
         raise ValueError(f"{what} must have shape {shape}, got {values.shape}")
-    if not np.isfinite(values).all():
+    # A sum is finite when its terms are, unless it overflows; only then they are looked at one by one.
+    if not (math.isfinite(values.sum()) or np.isfinite(values).all()):
         raise ValueError(f"{what} must be finite, got {values.tolist()}")
     return values
 

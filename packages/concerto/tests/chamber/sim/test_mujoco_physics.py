@@ -17,6 +17,7 @@ from chamber.sim.scene import (
     SceneSpec,
     Shape,
     WeldSpec,
+    arm_group,
     finger_group,
 )
 
@@ -206,6 +207,30 @@ def test_a_box_slides_down_exactly_the_slopes_that_are_steeper_than_its_friction
     assert np.mean(forces, axis=0) @ normal == pytest.approx(GRAVITY * math.cos(angle), rel=0.1)
 
 
+@pytest.mark.parametrize(("friction", "slides"), [(0.3, True), (1.0, False)])
+def test_links_have_the_friction_of_their_robot(friction, slides):
+    """A bar of 1 kg lies across the shoulders of two bases, and a spring draws it backwards with 5 N."""
+    robots = tuple(
+        RobotSpec(uid=uid, model="panda_partner", base_position=(0.0, y, 0.0), friction=friction)
+        for uid, y in (("arm", 0.0), ("other", 0.5))
+    )
+    shoulder_height = 0.135
+    bar = box("bar", (0.03, 0.4, 0.01), group="bar", friction=0.01, position=(-0.11, 0.25, shoulder_height + 0.01))
+    pull = PinSpec(
+        name="pull",
+        link=BASE,
+        link_offset=(-1.11, 0.25, shoulder_height + 0.01),
+        body="bar",
+        body_offset=(0.0, 0.0, 0.0),
+        stiffness=5.0,
+        damping=0.1,
+    )
+    rules = tuple(ContactRule("bar", arm_group(robot.uid)) for robot in robots)
+    rig = build(bar, robots=robots, pins=(pull,), contacts=rules)
+    advance(rig, 0.2)
+    assert (rig.body_pose("bar")[0, 0] < -0.13) == slides
+
+
 def test_contact_forces_carry_a_weight_and_are_opposite_for_the_two():
     rig = build(
         ground(0.0),
@@ -249,14 +274,15 @@ def test_a_kinematic_body_pushes_and_is_not_pushed():
     assert rig.body_pose("load")[0, 0] > 0.08
 
 
-def test_fingers_that_hold_a_cube_carry_its_weight():
+@pytest.mark.parametrize("shape", [Shape.BOX, Shape.SPHERE])  # which of two geoms is the first depends on their shapes
+def test_fingers_that_hold_something_carry_its_weight(shape):
     ready = build()
     hold = ready.link_pose("arm", "panda_hand_tcp")[0, :3]
     fingers = finger_group("arm")
-    rig = build(
-        box("cube", (0.02, 0.02, 0.02), mass=0.064, group="cube", position=tuple(hold)),
-        contacts=(ContactRule("cube", fingers),),
-    )
+    size = (0.02, 0.02, 0.02) if shape is Shape.BOX else (0.02,)
+    geom = GeomSpec(name="thing", shape=shape, size=size, mass=0.064, group="cube")
+    thing = BodySpec(name="thing", geoms=(geom,), motion=Motion.FREE, position=tuple(hold))
+    rig = build(thing, contacts=(ContactRule("cube", fingers),))
     close = np.zeros((1, 8))
     close[0, 7] = -1.0
     for _ in range(40):
@@ -268,6 +294,7 @@ def test_fingers_that_hold_a_cube_carry_its_weight():
     assert rig.pair_force("cube", fingers)[0] == pytest.approx(weight, abs=0.02)
     assert left + right == pytest.approx(-weight, abs=0.02)
     assert np.linalg.norm(left) > 1.0
+    assert (rig.link_pair_force("arm", "panda_leftfinger", fingers) == 0.0).all()
     assert (rig.net_force("arm", "panda_leftfinger")[0] == left).all()
     assert (rig.net_force("arm", "panda_hand") == 0.0).all()
 

@@ -56,6 +56,7 @@ def test_a_red_box_is_where_it_should_be(pictured, y, z):
     # Seen from +x towards -x with z up, +y is on the right. Sides of the box shift its centre by a pixel or two.
     assert column == pytest.approx(80 + y * pixels_per_metre, abs=2.5)
     assert row == pytest.approx(60 - (z - 0.5) * pixels_per_metre, abs=2.5)
+    assert np.median(picture.depth[is_red(picture.rgb)]) == pytest.approx(2.0 - HALF, rel=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -209,21 +210,35 @@ def test_drawing_changes_nothing_that_moves(pictured):
     assert (pictured.save_state(0) == before).all()
 
 
-WITHOUT_RENDERING = """
+SCRIPT = """
 from chamber.errors import ChamberEnvCompatibilityError
 from chamber.sim import make_backend
 from chamber.sim.scene import CameraSpec, RobotSpec, SceneSpec
 
-camera = CameraSpec(name="eye", width=8, height=8, field_of_view=1.0, position=(1.0, 0.0, 1.0), target=(0.0, 0.0, 0.0))
+camera = CameraSpec(name="eye", width=9, height=8, field_of_view=1.0, position=(1.0, 0.0, 1.0), target=(0.0, 0.0, 0.0))
 rig = make_backend(SceneSpec(robots=(RobotSpec(uid="arm", model="panda_partner"),), cameras=(camera,)))
 rig.advance()
 assert rig.qpos("arm").shape == (1, 9)
 try:
-    rig.render("eye")
+    print("drawn", rig.render("eye").rgb.shape)
 except ChamberEnvCompatibilityError as error:
     print(error)
-rig.close()
 """
+
+
+def output_of(script, folder, **environment):
+    settings = {name: value for name, value in os.environ.items() if name not in {"MUJOCO_GL", "PYOPENGL_PLATFORM"}}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**settings, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return run.stdout
 
 
 @pytest.mark.parametrize(
@@ -236,15 +251,11 @@ rig.close()
     ids=str,
 )
 def test_without_rendering_states_still_run_and_the_error_says_what_to_install(environment, tmp_path):
-    settings = {name: value for name, value in os.environ.items() if name not in {"MUJOCO_GL", "PYOPENGL_PLATFORM"}}
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_RENDERING],
-        env={**settings, **environment},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert "apt-get install libegl1 libgl1-mesa-dri" in run.stdout
-    assert "there is no off-screen rendering on this machine" in run.stdout
+    output = output_of(SCRIPT, tmp_path, **environment)
+    assert "there is no off-screen rendering on this machine" in output
+    assert "apt-get install libegl1 libgl1-mesa-dri" in output
+
+
+@pytest.mark.parametrize("script", [SCRIPT, "import mujoco" + SCRIPT], ids=["alone", "after MuJoCo"])
+def test_no_screen_and_no_setting_is_needed(script, tmp_path):
+    assert output_of(script, tmp_path) == "drawn (8, 9, 3)\n"

@@ -239,6 +239,7 @@ def test_a_copy_that_becomes_unstable_is_named_and_the_others_go_on(tmp_path, mo
         rig.advance()
     with pytest.raises(SimulationDivergedError, match="copy 1"):
         rig.advance()
+    assert np.isnan(rig.body_pose("bar")[1]).all()  # left as it is, for whoever looks for the reason
     for _ in range(2):
         alone.advance()
     assert same_bits([observe(rig)[[0]], observe(rig)[[2]]], [observe(alone)] * 2)
