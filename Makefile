@@ -15,6 +15,8 @@ setup: ## make .venv when it is missing or stale (PYTHON=python3.12 chooses the 
 demo: setup ## one run of each system, verified, and where to look (RUN_DIR=folder that holds them)
 	@$(BIN)/ripieno demo push $(if $(RUN_DIR),--out $(RUN_DIR)/push)
 	@echo
+	@$(BIN)/ripieno demo cocarry $(if $(RUN_DIR),--out $(RUN_DIR)/cocarry)
+	@echo
 	@$(BIN)/ripieno demo phase $(if $(RUN_DIR),--out $(RUN_DIR)/phase)
 	@echo
 	@$(BIN)/ripieno demo retail $(if $(RUN_DIR),--out $(RUN_DIR)/retail)

@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md, phase-cli.md and inputlab-cli.md from the commands themselves.
+"""Write docs/reference/cli.md, chamber-cli.md, phase-cli.md and inputlab-cli.md from the commands themselves.
 
 Run it with `.venv/bin/python scripts/cli_reference.py`.
 """
@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from agentinputlab.cli._app import agentinputlab
+from chamber.cli._app import chamber
 from ripieno.cli import cli as ripieno
 from scpn_phase_orchestrator.runtime.cli import main as spo
 
@@ -20,6 +21,18 @@ RIPIENO_HEADER = """# Command line: ripieno
 
 This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
 Exit codes everywhere: 0 all holds, 1 a verdict against what was given, 2 bad input or wrong usage.
+"""
+CHAMBER_HEADER = """# Command line: chamber
+
+This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
+
+| Exit code | Means |
+|---|---|
+| 0 | done; a check or a replay holds |
+| 1 | a check does not hold, a replay comes out otherwise, or a folder does not verify |
+| 2 | wrong usage, refused input, or something that is needed is not installed |
+
+`CHAMBER_RENDER_BACKEND=none` switches rendering off; tasks that observe no pictures run without it.
 """
 SPO_HEADER = """# Command line: spo
 
@@ -68,6 +81,11 @@ def render_ripieno() -> str:
     return RIPIENO_HEADER + "".join(_sections(ripieno, None, "ripieno"))
 
 
+def render_chamber() -> str:
+    """Give the page on `chamber`."""
+    return CHAMBER_HEADER + "".join(_sections(chamber, None, "chamber"))
+
+
 def render_spo() -> str:
     """Give the page on `spo`."""
     return SPO_HEADER + "".join(_sections(spo, None, "spo"))
@@ -80,6 +98,7 @@ def render_inputlab() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": render_ripieno,
+    "chamber-cli.md": render_chamber,
     "phase-cli.md": render_spo,
     "inputlab-cli.md": render_inputlab,
 }

@@ -95,6 +95,19 @@ def test_every_public_module_of_phase_is_on_a_page_of_the_reference():
     assert modules - behind_doors == shown - {"domainpacks"}
 
 
+def test_every_public_module_of_chamber_is_on_a_page_of_the_reference():
+    package = ROOT / "packages/concerto/src/chamber"
+    shown = set(re.findall(r"^::: chamber\.([\w.]+)$", _all_reference_pages(), re.MULTILINE))
+    modules = {
+        ".".join(file.relative_to(package).with_suffix("").parts)
+        for file in package.rglob("*.py")
+        if not any(part.startswith("_") for part in file.relative_to(package).parts)
+    }
+    covered = {name for name in modules if name in shown or name.rpartition(".")[0] in shown}
+    doors = {name for name in modules if name.startswith("cli.") or name in {"demo", "arm_demo", "doctor"}}
+    assert modules - covered - doors == {name for name in modules if name.startswith("cell_report.")}
+
+
 def _all_reference_pages():
     return "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md"))
 
