@@ -2,7 +2,7 @@
 
 Run `python benchmarks/partner_controllers.py`; it writes `results/partner_controllers.json` and `.md`. A call is one
 `act` from Python on one core with observations as the tasks give them, float32 with a leading axis of 1. The floor is
-the compiled part alone, on packed arrays: one pass over the chain and one call of the control law.
+the compiled part alone, on packed arrays: one pass over the chain and the control law.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from _common import pin_to_one_core, timed, write_results
 from chamber.agents import PandaJacobianProvider
 from chamber.agents.xarm6_jacobian import XArm6JacobianProvider
 from chamber.partners import PartnerSpec, load_partner
-from chamber.partners._arm_control import damped_command, servo
+from chamber.partners._arm_control import damped_command, servo_on_chain
 from chamber.partners.cocarry_policy_shift import COCARRY_POLICY_SHIFT_CANDIDATES
 from ripieno.randomness import derive_substream
 
@@ -58,14 +58,10 @@ def floor_call(key: str) -> Callable[[int], object]:
     target, base, turn = np.full((1, 3), 0.2), np.zeros(3), np.eye(3)
     postures, integrals = np.zeros(joints.shape), np.zeros((1, 3))
 
-    def run(_: int) -> object:
-        kinematics = arm.fk_and_jacobian_batch(joints)
-        return servo(
-            target, base, turn, kinematics.position, kinematics.jacobian, postures,
-            2.5, 0.6, 0.03, 0.04, 0.12, 0.6, integrals,
-        )  # fmt: skip
-
-    return run
+    origins = arm.chain.origins
+    return lambda _: servo_on_chain(
+        target, base, turn, origins, joints, postures, 2.5, 0.6, 0.03, 0.04, 0.12, 0.6, integrals
+    )
 
 
 def measure(key: str) -> dict[str, object]:

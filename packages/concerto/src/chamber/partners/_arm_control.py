@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from chamber._observations import as_array, leaf
+from chamber.agents._chain import _place_frames, _write_linear_columns
 from chamber.partners._parameters import finite_floats
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
@@ -31,6 +32,7 @@ __all__ = [
     "rotation_vector",
     "rotations_from_quaternions",
     "servo",
+    "servo_on_chain",
 ]
 
 FloatArray = NDArray[np.float64]
@@ -96,11 +98,11 @@ class CommandDelay:
     Args:
         n_rows: number of rows.
         width: components of a command.
-        n_calls: delay, >= 0.
+        n_calls: delay, >= 1.
     """
 
     def __init__(self, n_rows: int, *, width: int, n_calls: int) -> None:
-        self._held = np.zeros((n_rows, n_calls, width))
+        self._held = np.zeros((n_rows, n_calls, width), dtype=np.float32)
         self._oldest = np.zeros(n_rows, dtype=np.int64)
 
     def clear(self, rows: NDArray[np.int64] | slice) -> None:
@@ -108,11 +110,9 @@ class CommandDelay:
         self._held[rows] = 0.0
         self._oldest[rows] = 0
 
-    def swap(self, commands: FloatArray, rows: NDArray[np.int64]) -> None:
+    def swap(self, commands: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
         """Exchange ``commands[rows]``, in place, for those of the delay earlier; the other rows are not touched."""
         n_calls = self._held.shape[1]
-        if n_calls == 0:
-            return
         oldest = self._oldest[rows]
         newest = commands[rows]
         commands[rows] = self._held[rows, oldest]
@@ -133,15 +133,15 @@ def read_rows(obs: Mapping[str, object], *path: str, size: int, is_batch: bool) 
     Returns:
         None when the field is missing or has fewer components.
     """
-    array = as_array(leaf(obs, *path))
+    field = leaf(obs, *path)
+    array = field if isinstance(field, np.ndarray) else as_array(field)
     if array is None:
         return None
-    if is_batch:
-        return array[:, :size].copy() if array.ndim == 2 and array.shape[1] >= size else None
-    if array.ndim > 1:
-        array = array[:1]
-    components = array.ravel()[:size]
-    return components.reshape(1, size).copy() if components.size == size else None
+    if not is_batch:
+        array = (array[:1] if array.ndim > 1 else array).reshape(1, -1)
+    if array.ndim != 2 or array.shape[1] < size:
+        return None
+    return array[:, :size].astype(np.float64, order="C")
 
 
 @njit(cache=True, error_model="numpy")
@@ -209,6 +209,46 @@ def damped_command(jacobian: FloatArray, motion: FloatArray, damping: float) -> 
 
 
 @njit(cache=True, error_model="numpy")
+def _servo_row(
+    target: FloatArray,
+    base_position: FloatArray,
+    base_rotation: FloatArray,
+    tcp: FloatArray,
+    jacobian: FloatArray,
+    posture: FloatArray,
+    kp: float,
+    ki: float,
+    step_max: float,
+    damping: float,
+    radius: float,
+    bound: float,
+    integral: FloatArray,
+    action: NDArray[np.float32],
+) -> bool:
+    """Write the commands of one arm; see `servo`. False, with nothing written, when the error is not finite."""
+    error, motion = np.empty(3), np.empty(3)
+    squared = 0.0
+    for row in range(3):
+        error[row] = -tcp[row]
+        for axis in range(3):
+            error[row] += base_rotation[axis, row] * (target[axis] - base_position[axis])
+        squared += error[row] * error[row]
+    if not math.isfinite(squared):
+        return False
+    for row in range(3):
+        if math.sqrt(squared) < radius:
+            integral[row] = min(max(integral[row] + CONTROL_PERIOD_S * error[row], -bound), bound)
+        motion[row] = min(max(kp * error[row] + ki * integral[row], -step_max), step_max)
+        for joint in range(posture.shape[0]):
+            motion[row] -= jacobian[row, joint] * posture[joint]
+    step = posture.copy()
+    _add_damped_step(jacobian[:3], motion, damping, step)
+    for joint in range(posture.shape[0]):
+        action[joint] = min(max(step[joint] / JOINT_STEP_PER_ACTION_RAD, -1.0), 1.0)
+    return True
+
+
+@njit(cache=True, error_model="numpy")
 def servo(
     targets: FloatArray,
     base_position: FloatArray,
@@ -223,7 +263,7 @@ def servo(
     radius: float,
     bound: float,
     integrals: FloatArray,
-) -> tuple[FloatArray, BoolArray]:
+) -> tuple[NDArray[np.float32], BoolArray, int]:
     """Give the joint commands that pull tool centre points to targets, by a PI law with a gated integral.
 
     ``e = R_b^T (x - b) - p``;  ``I <- clip(I + dt e, +-bound)`` where ``|e| < radius``;
@@ -246,37 +286,67 @@ def servo(
         integrals: I, shape ``(n, 3)``; changed in place.
 
     Returns:
-        Commands in [-1, 1], shape ``(n, n_joints)``, and whether each row could be computed, shape ``(n,)``. A row that
-        is not finite has zeros and leaves its integral alone.
+        Commands in [-1, 1] with one more column of zeros, for the gripper, shape ``(n, n_joints + 1)``; whether each
+        row could be computed, shape ``(n,)``; and how many could. A row whose error is not finite has zeros and leaves
+        its integral alone.
     """
     n, n_joints = postures.shape
-    commands = np.zeros((n, n_joints))
-    is_valid = np.zeros(n, dtype=np.bool_)
-    error, motion = np.empty(3), np.empty(3)
+    actions = np.zeros((n, n_joints + 1), dtype=np.float32)
+    is_valid = np.empty(n, dtype=np.bool_)
     for k in range(n):
-        squared = 0.0
-        for row in range(3):
-            value = -tcp[k, row]
-            for axis in range(3):
-                value += base_rotation[axis, row] * (targets[k, axis] - base_position[axis])
-            error[row] = value
-            squared += value * value
-        if not math.isfinite(squared):
-            continue
-        is_valid[k] = True
-        for row in range(3):
-            if math.sqrt(squared) < radius:
-                grown = integrals[k, row] + CONTROL_PERIOD_S * error[row]
-                integrals[k, row] = min(max(grown, -bound), bound)
-            motion[row] = min(max(kp * error[row] + ki * integrals[k, row], -step_max), step_max)
-            for joint in range(n_joints):
-                motion[row] -= jacobians[k, row, joint] * postures[k, joint]
-        command = commands[k]
-        command[:] = postures[k]
-        _add_damped_step(jacobians[k, :3], motion, damping, command)
-        for joint in range(n_joints):
-            command[joint] = min(max(command[joint] / JOINT_STEP_PER_ACTION_RAD, -1.0), 1.0)
-    return commands, is_valid
+        is_valid[k] = _servo_row(
+            targets[k], base_position, base_rotation, tcp[k], jacobians[k], postures[k], kp, ki, step_max, damping,
+            radius, bound, integrals[k], actions[k],
+        )  # fmt: skip
+    return actions, is_valid, is_valid.sum()
+
+
+@njit(cache=True, error_model="numpy")
+def servo_on_chain(
+    targets: FloatArray,
+    base_position: FloatArray,
+    base_rotation: FloatArray,
+    origins: FloatArray,
+    joints: FloatArray,
+    postures: FloatArray,
+    kp: float,
+    ki: float,
+    step_max: float,
+    damping: float,
+    radius: float,
+    bound: float,
+    integrals: FloatArray,
+) -> tuple[NDArray[np.float32], BoolArray, int]:
+    """Give what `servo` gives, to the last bit, with the kinematics of a chain computed on the way.
+
+    Args:
+        targets: see `servo`.
+        base_position: see `servo`.
+        base_rotation: see `servo`.
+        origins: of a `chamber.agents._chain.SerialChain`.
+        joints: rad, shape ``(n, n_joints)``.
+        postures: see `servo`.
+        kp: see `servo`.
+        ki: see `servo`.
+        step_max: see `servo`.
+        damping: see `servo`.
+        radius: see `servo`.
+        bound: see `servo`.
+        integrals: see `servo`.
+    """
+    n, n_joints = joints.shape
+    actions = np.zeros((n, n_joints + 1), dtype=np.float32)
+    is_valid = np.empty(n, dtype=np.bool_)
+    frames, jacobian = np.empty((n_joints + 2, 3, 4)), np.empty((3, n_joints))
+    for k in range(n):
+        _place_frames(origins, joints[k], frames)
+        tcp = frames[n_joints + 1, :, 3]
+        _write_linear_columns(frames, n_joints, tcp, jacobian)
+        is_valid[k] = _servo_row(
+            targets[k], base_position, base_rotation, tcp, jacobian, postures[k], kp, ki, step_max, damping,
+            radius, bound, integrals[k], actions[k],
+        )  # fmt: skip
+    return actions, is_valid, is_valid.sum()
 
 
 @njit(cache=True, error_model="numpy")

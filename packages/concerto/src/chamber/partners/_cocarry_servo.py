@@ -5,13 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._arm_control import ArmPartner, FloatArray, read_rows, rotations_from_quaternions, servo
+from chamber.partners._arm_control import (
+    ArmPartner,
+    FloatArray,
+    read_rows,
+    rotations_from_quaternions,
+    servo,
+    servo_on_chain,
+)
 from chamber.partners.api import PartnerSpec
+
+if TYPE_CHECKING:
+    from chamber.agents._chain import SerialChain
 
 __all__ = ["BarEnds", "CoCarryServoPartner", "Rows", "ServoGains", "remember_first"]
 
@@ -74,6 +84,7 @@ class CoCarryServoPartner(ArmPartner):
             raise ValueError(f"end_sign must be 1 or -1; got {self._text('end_sign')!r}")
         self._end_offset = np.array([end_sign * self._number("bar_half_len"), 0.0, 0.0])
         self._arm = self._make_arm(spec.extra.get("urdf_path"))
+        self._chain: SerialChain | None = getattr(self._arm, "chain", None)
         self._n_rows = 0
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -88,8 +99,11 @@ class CoCarryServoPartner(ArmPartner):
 
     def act(self, obs: Mapping[str, object], *, deterministic: bool = True) -> NDArray[np.float32]:
         """Give the joint commands and the gripper's, shape ``(n_arm_joints + 1,)``, in [-1, 1]."""
-        commands = self._respond(obs, is_batch=False)
-        return self._action(np.zeros((1, self.n_arm_joints)) if commands is None else commands)[0]
+        actions = self._respond(obs, is_batch=False)
+        if actions is None:
+            actions = np.zeros((1, self.n_arm_joints + 1), dtype=np.float32)
+            actions[:, -1] = self.gripper_command
+        return actions[0]
 
     def act_batch(self, obs: Mapping[str, object]) -> NDArray[np.float32]:
         """Give the actions of a batch, shape ``(n, n_arm_joints + 1)``; row i is what `act` gives for environment i.
@@ -97,19 +111,19 @@ class CoCarryServoPartner(ArmPartner):
         Raises:
             ValueError: a field is missing, or n is not that of the episode's first call.
         """
-        commands = self._respond(obs, is_batch=True)
-        if commands is None:
+        actions = self._respond(obs, is_batch=True)
+        if actions is None:
             raise ValueError(
                 f"a batch needs obs['extra']['goal_pos'] of shape (n, 3) and obs['agent'][{self._uid!r}]['qpos'] of "
                 f"shape (n, >= {self.n_arm_joints})"
             )
-        return self._action(commands)
+        return actions
 
     # --- what a controller is made of -----------------------------------------------------------------------
 
     @abstractmethod
     def _make_arm(self, urdf_path: str | None) -> Any:
-        """Give the kinematics of the arm."""
+        """Give the provider of the arm's kinematics, a chain or at least the documented calls."""
 
     @abstractmethod
     def _linear_jacobian(self, joints: FloatArray) -> FloatArray:
@@ -118,6 +132,7 @@ class CoCarryServoPartner(ArmPartner):
     def _begin(self, n_rows: int) -> None:
         """Make room for the memory of ``n_rows`` environments."""
         self._integrals = np.zeros((n_rows, 3))
+        self._all_rows = np.arange(n_rows)
         self._n_rows = n_rows
 
     def _clear(self, rows: Rows) -> None:
@@ -142,12 +157,12 @@ class CoCarryServoPartner(ArmPartner):
         """Give joint steps to take as far as they do not move the tool centre point, rad."""
         return np.zeros(joints.shape)
 
-    def _sent(self, commands: FloatArray, joints: FloatArray, rows: Rows) -> None:
+    def _sent(self, commands: NDArray[np.float32], joints: FloatArray, rows: Rows) -> None:
         """Look at, or change, the commands of the complete rows before they are sent."""
 
     # --- private --------------------------------------------------------------------------------------------
 
-    def _respond(self, obs: Mapping[str, object], *, is_batch: bool) -> FloatArray | None:
+    def _respond(self, obs: Mapping[str, object], *, is_batch: bool) -> NDArray[np.float32] | None:
         joints = self._joints(obs, is_batch=is_batch)
         goals = read_rows(obs, "extra", "goal_pos", size=3, is_batch=is_batch)
         if joints is None or goals is None:
@@ -156,25 +171,28 @@ class CoCarryServoPartner(ArmPartner):
         self._require_rows(len(joints))
         self._require_rows(len(goals))
         targets = self._targets(goals + self._end_offset, goals, self._bar_ends(obs, is_batch=is_batch))
-        tcp, jacobians = self._tcp_and_jacobians(joints)
-        commands, is_valid = servo(
-            targets, self._base_position, self._base_rotation, tcp, jacobians, self._postures(joints),
-            self.gains.kp, self.gains.ki, self.gains.step_max, self.gains.damping,
+        actions, is_valid, n_valid = self._servo(targets, joints)
+        actions[:, -1] = self.gripper_command
+        rows = self._all_rows if n_valid == self._n_rows else np.flatnonzero(is_valid)
+        self.n_incomplete_observations += self._n_rows - n_valid
+        self._sent(actions[:, :-1], joints, rows)
+        return actions
+
+    def _servo(self, targets: FloatArray, joints: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.bool_], int]:
+        gains, postures = self.gains, self._postures(joints)
+        if self._chain is not None:
+            return servo_on_chain(
+                targets, self._base_position, self._base_rotation, self._chain.origins, joints, postures,
+                gains.kp, gains.ki, gains.step_max, gains.damping,
+                INTEGRAL_RADIUS_M, INTEGRAL_BOUND_M_S, self._integrals,
+            )  # fmt: skip
+        tcp = np.array([self._arm.fk_tcp_position(row) for row in joints])
+        jacobians = np.array([self._linear_jacobian(row) for row in joints])
+        return servo(
+            targets, self._base_position, self._base_rotation, tcp, jacobians, postures,
+            gains.kp, gains.ki, gains.step_max, gains.damping,
             INTEGRAL_RADIUS_M, INTEGRAL_BOUND_M_S, self._integrals,
         )  # fmt: skip
-        rows = np.flatnonzero(is_valid)
-        self.n_incomplete_observations += len(goals) - len(rows)
-        self._sent(commands, joints, rows)
-        return commands
-
-    def _tcp_and_jacobians(self, joints: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Give tool centre points, shape ``(n, 3)``, and Jacobians, linear rows first, ``(n, 3 or 6, joints)``."""
-        in_one_pass = getattr(self._arm, "fk_and_jacobian_batch", None)
-        if in_one_pass is not None:
-            kinematics = in_one_pass(joints)
-            return kinematics.position, kinematics.jacobian
-        positions = [self._arm.fk_tcp_position(row) for row in joints]
-        return np.array(positions), np.array([self._linear_jacobian(row) for row in joints])
 
     def _require_rows(self, n_rows: int) -> None:
         if self._n_rows == 0:
@@ -191,12 +209,6 @@ class CoCarryServoPartner(ArmPartner):
         centre = pose[:, :3]
         along = rotations_from_quaternions(pose[:, 3:])[:, :, 0] * self._end_offset[0]
         return BarEnds(own=centre + along, other=centre - along)
-
-    def _action(self, commands: FloatArray) -> NDArray[np.float32]:
-        action = np.empty((len(commands), self.n_arm_joints + 1), dtype=np.float32)
-        action[:, :-1] = commands
-        action[:, -1] = self.gripper_command
-        return action
 
 
 def remember_first(memory: FloatArray, seen: FloatArray) -> None:

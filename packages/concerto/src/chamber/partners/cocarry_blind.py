@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chamber.partners._arm_control import JOINT_STEP_PER_ACTION_RAD, FloatArray
 from chamber.partners._cocarry_servo import Rows, remember_first
@@ -37,9 +38,8 @@ class CoCarryBlindImpedancePartner(CoCarryImpedancePartner):
         super().__init__(spec)
         self.gains = dataclasses.replace(self.gains, ki=0.0)
         self._believed: FloatArray | None = None
-        chain = getattr(self._arm, "chain", None)
-        self._lower: FloatArray | float = -np.inf if chain is None else chain.table.lower
-        self._upper: FloatArray | float = np.inf if chain is None else chain.table.upper
+        self._lower: FloatArray | float = -np.inf if self._chain is None else self._chain.table.lower
+        self._upper: FloatArray | float = np.inf if self._chain is None else self._chain.table.upper
 
     def reset(self, *, seed: int | None = None) -> None:
         """Forget the last episode; the joints are looked at again in the next call."""
@@ -64,8 +64,7 @@ class CoCarryBlindImpedancePartner(CoCarryImpedancePartner):
             remember_first(self._believed, measured)
         return self._believed
 
-    def _sent(self, commands: FloatArray, joints: FloatArray, rows: Rows) -> None:
+    def _sent(self, commands: NDArray[np.float32], joints: FloatArray, rows: Rows) -> None:
         before = joints[rows]
-        sent = commands[rows].astype(np.float32).astype(np.float64)
-        moved = before + JOINT_STEP_PER_ACTION_RAD * sent
+        moved = before + JOINT_STEP_PER_ACTION_RAD * commands[rows].astype(np.float64)
         joints[rows] = np.clip(moved, np.minimum(before, self._lower), np.maximum(before, self._upper))

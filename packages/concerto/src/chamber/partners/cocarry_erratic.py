@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chamber.agents._chain import SerialChain
 from chamber.agents._chain_tables import CHAINS
@@ -81,7 +82,7 @@ class CoCarryErraticPartner(CoCarryImpedancePartner):
                 steps[row] = self._go_back(joints[row], self._rest_joints[row])
         return steps
 
-    def _sent(self, commands: FloatArray, joints: FloatArray, rows: Rows) -> None:
+    def _sent(self, commands: NDArray[np.float32], joints: FloatArray, rows: Rows) -> None:
         super()._sent(commands, joints, rows)
         self._calls[rows] += 1
 

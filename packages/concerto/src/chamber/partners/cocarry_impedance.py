@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chamber.partners._arm_control import CommandDelay, FloatArray
 from chamber.partners._cocarry_servo import CoCarryServoPartner, Rows, ServoGains, remember_first
@@ -82,8 +83,9 @@ class CoCarryImpedancePartner(CoCarryServoPartner):
         remember_first(self._rest_joints, joints)
         return self._posture_gain * (self._rest_joints - joints)
 
-    def _sent(self, commands: FloatArray, joints: FloatArray, rows: Rows) -> None:
-        self._delay.swap(commands, rows)
+    def _sent(self, commands: NDArray[np.float32], joints: FloatArray, rows: Rows) -> None:
+        if self._lag_steps:
+            self._delay.swap(commands, rows)
 
 
 def _lag_steps(text: str) -> int:

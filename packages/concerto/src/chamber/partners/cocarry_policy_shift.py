@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chamber.partners._arm_control import FloatArray
 from chamber.partners._cocarry_servo import BarEnds, CoCarryServoPartner, Rows, ServoGains, remember_first
@@ -99,7 +100,7 @@ class CoCarrySlewImpedancePartner(_PolicyShiftPartner):
         slewed = self._starts + share * (wanted - self._starts)
         return np.where(np.isfinite(self._starts), slewed, wanted)
 
-    def _sent(self, commands: FloatArray, joints: FloatArray, rows: Rows) -> None:
+    def _sent(self, commands: NDArray[np.float32], joints: FloatArray, rows: Rows) -> None:
         self._n_calls[rows] += 1
 
 

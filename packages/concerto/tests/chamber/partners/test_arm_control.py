@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chamber.agents import PandaJacobianProvider
+from chamber.agents._arm_provider import ArmJacobianProvider
+from chamber.agents.xarm6_jacobian import XArm6JacobianProvider
 from chamber.partners._arm_control import (
     CommandDelay,
     damped_command,
@@ -15,6 +17,7 @@ from chamber.partners._arm_control import (
     rotation_vector,
     rotations_from_quaternions,
     servo,
+    servo_on_chain,
 )
 
 unit = st.floats(-1.0, 1.0)
@@ -58,13 +61,33 @@ class TestServo:
         for _ in range(10):
             q = np.array([0.0, 0.4, 0.0, -2.0, 0.0, 2.3, 0.0]) + rng.uniform(-0.3, 0.3, 7)
             tcp = arm.fk_tcp_position(q)
-            commands, is_valid = servo(
+            actions, is_valid, n_valid = servo(
                 tcp[None], np.zeros(3), np.eye(3), tcp[None], arm(None, q)[None], rng.uniform(-1e-2, 1e-2, (1, 7)),
                 2.5, 0.0, 0.03, 1e-6, 0.12, 0.6, np.zeros((1, 3)),
             )  # fmt: skip
             assert is_valid.all()
-            assert np.abs(commands).max() > 1e-2
-            np.testing.assert_allclose(arm(None, q) @ commands[0], 0.0, atol=1e-9)
+            assert n_valid == 1
+            assert np.abs(actions).max() > 1e-2
+            np.testing.assert_allclose(arm(None, q) @ actions[0, :7], 0.0, atol=1e-8)
+
+    @pytest.mark.parametrize("provider", [PandaJacobianProvider(), XArm6JacobianProvider()])
+    def test_kinematics_on_the_way_change_no_bit(self, provider: ArmJacobianProvider):
+        rng, n, dof = np.random.default_rng(8), 20, provider.chain.n_joints
+        joints = rng.uniform(-1.0, 1.0, (n, dof))
+        joints[3] = np.nan
+        kinematics = provider.fk_and_jacobian_batch(joints)
+        law = rng.normal(size=3), rotation_about(np.array([0.0, 0.0, 1.0]), 0.7)
+        postures = rng.uniform(-1e-2, 1e-2, (n, dof))
+        targets = kinematics.position @ law[1].T + law[0] + rng.uniform(-0.1, 0.1, (n, 3))
+        gains, first, second = (2.5, 0.6, 0.03, 0.04, 0.12, 0.6), np.zeros((n, 3)), np.zeros((n, 3))
+        given_kinematics = servo(targets, *law, kinematics.position, kinematics.jacobian, postures, *gains, first)
+        on_the_way = servo_on_chain(targets, *law, provider.chain.origins, joints, postures, *gains, second)
+        assert [np.asarray(part).tobytes() for part in on_the_way] == [
+            np.asarray(part).tobytes() for part in given_kinematics
+        ]
+        assert first.tobytes() == second.tobytes()
+        assert on_the_way[2] == n - 1
+        assert first.any()
 
     def test_the_integral_grows_inside_its_radius_only_and_is_bounded(self):
         integrals = np.zeros((2, 3))
@@ -77,7 +100,7 @@ class TestServo:
         np.testing.assert_array_equal(integrals, [[0.6, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
     def test_a_row_that_is_not_finite_stands_still_and_leaves_the_others_alone(self):
-        def answer(targets: np.ndarray, integrals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def answer(targets: np.ndarray, integrals: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
             n = len(targets)
             return servo(
                 targets, np.zeros(3), np.eye(3), np.zeros((n, 3)), np.tile(np.eye(3, 7), (n, 1, 1)), np.zeros((n, 7)),
@@ -86,11 +109,12 @@ class TestServo:
 
         good = np.array([0.01, 0.02, 0.03])
         integrals, alone = np.zeros((3, 3)), np.zeros((1, 3))
-        commands, is_valid = answer(np.array([good, [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]]), integrals)
+        actions, is_valid, n_valid = answer(np.array([good, [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]]), integrals)
         np.testing.assert_array_equal(is_valid, [True, False, False])
-        np.testing.assert_array_equal(commands[0], answer(good[None], alone)[0][0])
+        assert n_valid == 1
+        np.testing.assert_array_equal(actions[0], answer(good[None], alone)[0][0])
         np.testing.assert_array_equal(integrals, [alone[0], np.zeros(3), np.zeros(3)])
-        np.testing.assert_array_equal(commands[1:], np.zeros((2, 7)))
+        np.testing.assert_array_equal(actions[1:], np.zeros((2, 8)))
 
 
 class TestRotations:
