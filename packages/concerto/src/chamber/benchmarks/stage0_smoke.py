@@ -66,10 +66,13 @@ _PALM_LINK = "palm"
 _TIP_LINKS = ("link_3.0_tip", "link_7.0_tip", "link_11.0_tip", "link_15.0_tip")
 _HAND_CHANNELS: Mapping[str, int] = MappingProxyType({"palm_pose": 7, "tip_poses": 7 * len(_TIP_LINKS)})
 _LINK_PROFILE = "factory"
+_START_JITTER = 0.02
 
 
 class Stage0SmokeEnv(RigTaskEnv):
     """The three robots in an empty room, without wrappers; the reward is zero, and only its length ends an episode.
+
+    Every episode starts near the ready poses, each joint but those of grippers up to 0.02 rad or m away.
 
     Beside ``qpos`` and ``qvel`` the hand has ``palm_pose`` (7) and ``tip_poses`` (28: index, middle, ring, thumb), each
     ``(x, y, z, w, qx, qy, qz)`` in the world. ``obs["extra"]`` has ``<uid>_tcp_pose`` (7) of every robot.
@@ -90,7 +93,6 @@ class Stage0SmokeEnv(RigTaskEnv):
         render_backend: str | None,
         backend: str,
     ) -> None:
-        self._ready = {uid: np.array(robot_model(uid).ready_qpos) for uid in _SMOKE_ROBOT_UIDS}
         super().__init__(
             scene=_scene(),
             agent_uids=_SMOKE_ROBOT_UIDS,
@@ -120,7 +122,14 @@ class Stage0SmokeEnv(RigTaskEnv):
         return obs
 
     def _draw_start(self, rng: np.random.Generator) -> EpisodeStart:
-        return EpisodeStart(self._ready)
+        starts: dict[str, FloatArray] = {}
+        for uid in _SMOKE_ROBOT_UIDS:
+            model = robot_model(uid)
+            qpos = model.ready_qpos.copy()
+            moving = qpos[model.body_joints]
+            qpos[model.body_joints] = moving + rng.uniform(-_START_JITTER, _START_JITTER, moving.shape)
+            starts[uid] = np.clip(qpos, model.joint_lower, model.joint_upper)
+        return EpisodeStart(starts)
 
     def _extra_sizes(self) -> Mapping[str, int]:
         return {f"{uid}_tcp_pose": 7 for uid in _SMOKE_ROBOT_UIDS}

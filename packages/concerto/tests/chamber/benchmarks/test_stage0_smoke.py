@@ -24,6 +24,7 @@ from chamber.benchmarks.stage0_smoke_adapter import _Stage0TrainingAdapter, make
 from chamber.comm import FixedFormatCommChannel
 from chamber.envs import ChamberEnvCompatibilityError
 from chamber.envs._sapien_compat import load_agent_with_bare_uids, patch_sapien_urdf_no_visual_material
+from chamber.sim.robots import robot_model
 
 UIDS = ("panda_wristcam", "fetch", "allegro_hand_right")
 WIDTHS = {"panda_wristcam": 8, "fetch": 13, "allegro_hand_right": 16}
@@ -135,6 +136,18 @@ def test_robots_do_not_disturb_each_other(rig: Any) -> None:
     for tick in range(20):
         rig.step(waving(tick))
     assert is_same(alone, rig.unwrapped.privileged_observation()["agent"]["fetch"])
+
+
+def test_episodes_start_near_the_ready_poses_and_within_limits(rig: Any) -> None:
+    starts = [rig.reset(seed=seed)[0]["agent"] for seed in range(10)]
+    for uid in UIDS:
+        model = robot_model(uid)
+        qpos = np.array([start[uid]["qpos"][0] for start in starts])
+        aside = np.abs(qpos - model.ready_qpos)
+        assert aside.max() <= 0.02 + 1e-6
+        assert aside[:, model.body_joints].max(axis=0).min() > 0.0
+        assert (qpos >= model.joint_lower - 1e-6).all()
+        assert (qpos <= model.joint_upper + 1e-6).all()
 
 
 # --- rates ----------------------------------------------------------------------------------------------------
