@@ -135,10 +135,22 @@ class TestFreezing:
 class TestRegistry:
     def test_documented_names_are_exported(self):
         documented = {
-            "FrozenPartner", "PartnerAblatedZero", "PartnerBase", "PartnerSpec", "ScriptedHeuristicPartner",
-            "list_registered", "load_partner", "register_partner",
+            "CoCarryBlindImpedancePartner", "CoCarryImpedancePartner", "CoInsertBaseInserter",
+            "CoInsertReferenceHolder", "FrozenPartner", "HandoverPresenterPartner", "PartnerAblatedZero", "PartnerBase",
+            "PartnerSpec", "ScriptedHeuristicPartner", "list_registered", "load_partner", "register_partner",
         }  # fmt: skip
-        assert documented <= set(chamber.partners.__all__)
+        assert documented == set(chamber.partners.__all__)
+        assert all(getattr(chamber.partners, name).__name__ == name for name in documented)
+        with pytest.raises(AttributeError, match=r"'chamber\.partners' has no attribute 'nobody'"):
+            chamber.partners.nobody  # noqa: B018
+
+    def test_controllers_of_arms_are_imported_when_they_are_asked_for(self):
+        program = (
+            "import sys, chamber.partners as partners; assert 'numba' not in sys.modules;"
+            "partners.CoCarryImpedancePartner; assert 'numba' in sys.modules;"
+            "assert 'CoInsertBaseInserter' in dir(partners)"
+        )
+        subprocess.run([sys.executable, "-c", program], check=True)
 
     @pytest.mark.parametrize("key", ["scripted_heuristic", "push_cooperative"])
     def test_a_taken_key_is_refused_whether_or_not_its_module_was_imported(self, key: str):
