@@ -11,6 +11,8 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chamber.envs import make_stage1_pickplace_env
+from chamber.envs.cocarry import COCARRY_REWARD_TRANSPORT_PBRS_COEFF, make_cocarry_env
 from chamber.envs.cocarry_shaping import CoCarryTransportPBRSWrapper
 from chamber.envs.stage1_shaping import Stage1SettleShapingWrapper
 
@@ -209,3 +211,32 @@ class TestSettle:
         env = Walk([{**settling(0.0), "cube_pos": "here"}])
         with pytest.raises(TypeError, match=r"privileged_settle_state.*str"):
             settle(env).potential()
+
+
+class TestOnTheRig:
+    def test_co_carry_is_shaped_by_how_far_the_bar_is_from_its_goal_now(self):
+        env = make_cocarry_env(num_envs=2, limits="documented")
+        plain = make_cocarry_env(num_envs=2, limits="documented")
+        shaped = CoCarryTransportPBRSWrapper(env, coeff=COCARRY_REWARD_TRANSPORT_PBRS_COEFF, gamma=GAMMA)
+        shaped.reset(seed=0)
+        plain.reset(seed=0)
+        rng = np.random.default_rng(1)
+        for _ in range(5):
+            action = {uid: rng.uniform(-1.0, 1.0, (2, 8)) for uid in env.agent_uids}
+            before = env.privileged_transport_distance()
+            _, reward, *_ = shaped.step(action)
+            _, unshaped, *_ = plain.step(action)
+            expected = before - GAMMA * env.privileged_transport_distance()
+            np.testing.assert_allclose(reward - unshaped, expected, atol=1e-12)
+            assert np.abs(expected).min() > 0.0
+
+    def test_pick_place_is_shaped_through_its_wrappers(self):
+        env = make_stage1_pickplace_env(condition_id="stage1_pickplace_panda_only_mappo_shared_param")
+        shaped = Stage1SettleShapingWrapper(env, alpha=0.5, qvel_cap=1.0, gamma=GAMMA, ego_uid="panda_wristcam")
+        shaped.reset(seed=0)
+        action = {uid: np.ones(8) for uid in shaped.agent_uids}
+        reward = shaped.step(action)[1]
+        assert type(reward) is float
+        assert shaped.potential() == 0.0
+        with pytest.raises(ValueError, match="ego_uid"):
+            Stage1SettleShapingWrapper(env, alpha=0.5, qvel_cap=1.0, gamma=GAMMA, ego_uid="panda_partner")
