@@ -229,13 +229,15 @@ def test_at_rest_the_wrist_of_the_holder_carries_nothing_but_weight(matched: CoI
 def test_a_peg_that_presses_on_the_floor_is_felt_in_the_wrist(matched: CoInsertEnv) -> None:
     pair = reference_pair(depth_target="0.055")
     obs, _ = matched.reset(seed=0)
+    contact, wrist = [], []
     for _ in range(20):
         obs, *_ = matched.step({uid: partner.act(obs) for uid, partner in pair.items()})
+        contact.append(matched.peg_socket_contact_force())
+        wrist.append(matched.workpiece_interaction_wrench())
     assert matched.get_telemetry()["seated_depth_m"] == pytest.approx(0.05, abs=3e-4)
-    contact, wrist = matched.peg_socket_contact_force(), matched.workpiece_interaction_wrench()
-    assert contact > 20.0
-    assert wrist == pytest.approx(contact, rel=0.02)
-    assert isinstance(contact, float)
+    assert isinstance(contact[-1], float)
+    assert np.mean(contact[-5:]) > 20.0
+    assert np.mean(wrist[-5:]) == pytest.approx(np.mean(contact[-5:]), rel=0.05)
 
 
 def test_peaks_count_only_after_the_settle_window(matched: CoInsertEnv) -> None:
