@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 __all__ = ["ARM_STEP", "ActuatorRule", "AffineActionMap", "displacement", "position", "velocity"]
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.int64]
 
 ARM_STEP = 0.1
 """Largest displacement of a joint target from the measured joint position in one control step, rad."""
@@ -59,7 +61,28 @@ class AffineActionMap:
 
     def targets(self, action: FloatArray, qpos: FloatArray) -> FloatArray:
         """Give controls, shape ``(n, n_actuators)``, for clipped actions and measured joint positions."""
-        controls = qpos[:, self._joints] * self._qpos_gains
-        controls += action[:, self._components] * self._action_gains
-        controls += self._offsets
-        return controls
+        return _affine(
+            action, qpos, self._components, self._joints, self._action_gains, self._qpos_gains, self._offsets
+        )
+
+
+@njit(cache=True)
+def _affine(
+    action: FloatArray,
+    qpos: FloatArray,
+    components: IndexArray,
+    joints: IndexArray,
+    action_gains: FloatArray,
+    qpos_gains: FloatArray,
+    offsets: FloatArray,
+) -> FloatArray:
+    n_rules = len(offsets)
+    controls = np.empty((len(action), n_rules))
+    for row in range(len(action)):
+        for rule in range(n_rules):
+            controls[row, rule] = (
+                qpos[row, joints[rule]] * qpos_gains[rule]
+                + action[row, components[rule]] * action_gains[rule]
+                + offsets[rule]
+            )
+    return controls
