@@ -165,6 +165,24 @@ def test_something_is_stopped_that_would_not_have_been_clear(safety: ArmSafety) 
     assert unsafe > 10
 
 
+def test_the_gap_where_the_arm_would_stop_closes_no_faster_than_the_barrier_allows(safety: ArmSafety) -> None:
+    """``h+ >= (1 - alpha dt) h`` for the smallest gap at the stopping point, beside a partner at rest; to 3 mm, because
+    rows are linear."""
+    standoff = MARGIN_M + 0.001 + 0.15 * MAX_SPEED
+    filtered = 0
+    for seed in range(300):
+        action, ego, partner = _random(seed)
+        partner = ArmState(partner.qpos, np.zeros(9))
+        answer = safety.step(action, ego, partner)
+        now = _smallest_gaps(safety, _paths(safety, np.zeros(7), ego), partner)[-1] - standoff
+        if answer.source is not SafetySource.QP or now < 0.0:
+            continue
+        filtered += 1
+        after = _smallest_gaps(safety, _paths(safety, answer.action, ego), partner)[-1] - standoff
+        assert after >= (1.0 - 5.0 * 0.05) * now - 0.003
+    assert filtered > 20
+
+
 def test_an_arm_gives_way_to_a_partner_that_comes_near(safety: ArmSafety) -> None:
     """Found for a state where the partner is inside the standoff and closes in: the answer moves the pair apart."""
     moved = 0

@@ -75,7 +75,7 @@ def test_equal_observations_since_a_reset_give_equal_actions() -> None:
 
 
 def test_without_what_it_needs_it_stands_still_and_its_clock_too() -> None:
-    partner, fresh = _partner(), _partner()
+    partner, fresh = (_partner(swing_calls="1", rest_calls="9") for _ in range(2))
     np.testing.assert_array_equal(partner.act({"agent": {}}), [0, 0, 0, 0, 0, 0, 0, 1])
     unreadable = _observation(np.full(9, np.nan), (0.0, 0.1, 0.3))
     np.testing.assert_array_equal(partner.act(unreadable), [0, 0, 0, 0, 0, 0, 0, 1])
@@ -93,6 +93,20 @@ def test_a_batch_gives_the_rows_of_single_partners() -> None:
         for row, single in enumerate(singles):
             alone = single.act({"agent": {"panda_partner": {"qpos": qpos[row]}}, "extra": {"goal_pos": goals[row]}})
             np.testing.assert_array_equal(together[row], alone)
+
+
+def test_an_environment_of_a_batch_that_begins_anew_begins_with_a_swing() -> None:
+    goals = np.array([[0.0, 0.1, 0.3]] * 2)
+    seen = {"agent": {"panda_partner": {"qpos": np.tile(READY, (2, 1))}}, "extra": {"goal_pos": goals}}
+    batch, reference = _partner(swing_calls="1", rest_calls="9"), _partner("cocarry_impedance")
+    for _ in range(3):
+        batch.act_batch(seen)
+        plain = reference.act_batch(seen)
+    batch.reset_rows([1])
+    reference.reset_rows([1])
+    found, plain = batch.act_batch(seen), reference.act_batch(seen)
+    np.testing.assert_array_equal(found[0], plain[0])
+    assert np.abs(found[1] - plain[1]).max() > 1e-3
 
 
 @pytest.mark.parametrize(
