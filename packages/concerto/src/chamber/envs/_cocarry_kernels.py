@@ -1,6 +1,6 @@
 """The arithmetic of a co-carry step, compiled: instead of a hundred small array operations.
 
-Arrays have one row per copy. What is raised is changed in place.
+Arrays have one row per copy. Maxima are changed in place.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["excess_penalties", "judge_step", "raise_to_norms", "raise_to_speeds", "reward_of_step", "tilts_deg"]
+__all__ = ["excess_penalties", "judge_step", "largest_norms", "reward_of_step", "tilts_deg"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -39,33 +39,15 @@ def tilts_deg(quaternions: FloatArray) -> FloatArray:
 
 
 @njit(cache=True, error_model="numpy")
-def raise_to_norms(vectors: FloatArray, largest: FloatArray) -> None:
-    """Raise ``largest``, shape ``(n,)``, to the lengths of ``vectors``, shape ``(n, 3)``."""
-    for k in range(len(vectors)):
-        x, y, z = vectors[k]
-        largest[k] = max(largest[k], math.sqrt(x * x + y * y + z * z))
-
-
-@njit(cache=True, error_model="numpy")
-def raise_to_speeds(
-    qvel: FloatArray, arm: IndexArray, body: IndexArray, arm_speed: FloatArray, fastest: FloatArray
-) -> None:
-    """Raise ``arm_speed`` to the 2-norm over the arm's joints and ``fastest`` to the largest size over the body's.
-
-    Args:
-        qvel: of one robot, shape ``(n, n_joints)``.
-        arm: joints of the arm.
-        body: joints that count for standing still.
-        arm_speed: rad/s, shape ``(n,)``.
-        fastest: rad/s, shape ``(n,)``.
-    """
-    for k in range(len(qvel)):
-        squared = 0.0
-        for joint in arm:
-            squared += qvel[k, joint] * qvel[k, joint]
-        arm_speed[k] = max(arm_speed[k], math.sqrt(squared))
-        for joint in body:
-            fastest[k] = max(fastest[k], abs(qvel[k, joint]))
+def largest_norms(vectors: tuple[FloatArray, ...]) -> FloatArray:
+    """Give the largest length of the vectors of each row, shape ``(n,)``, for arrays of shape ``(n, 3)``."""
+    n = len(vectors[0])
+    largest = np.zeros(n)
+    for k in range(n):
+        for place in range(len(vectors)):
+            x, y, z = vectors[place][k]
+            largest[k] = max(largest[k], math.sqrt(x * x + y * y + z * z))
+    return largest
 
 
 @njit(cache=True, error_model="numpy")
@@ -87,13 +69,15 @@ def judge_step(
     bar_pose: FloatArray,
     goal: FloatArray,
     stress: FloatArray,
-    fastest_joint: FloatArray,
+    qvels: tuple[FloatArray, ...],
+    arms: tuple[IndexArray, ...],
+    bodies: tuple[IndexArray, ...],
     is_settled: BoolArray,
     thresholds: FloatArray,
     max_tilt_deg: FloatArray,
     max_stress: FloatArray,
-) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Measure the bar, raise the maxima of the copies that are settled, and compare with the thresholds.
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
+    """Measure bar and arms, raise the maxima of the copies that are settled, and compare with the thresholds.
 
     The comparisons are those of `chamber.envs.cocarry.evaluate_cocarry_success`.
 
@@ -101,31 +85,42 @@ def judge_step(
         bar_pose: shape ``(n, 7)``.
         goal: shape ``(n, 3)``.
         stress: N, shape ``(n,)``.
-        fastest_joint: of all holding arms, rad/s, shape ``(n,)``.
+        qvels: per holding robot, shape ``(n, n_joints)``.
+        arms: per holding robot, the joints of its arm.
+        bodies: per holding robot, the joints that count for standing still.
         is_settled: whether the settle window is over, shape ``(n,)``.
         thresholds: of distance (m), tilt (degrees), stress (N) and joint speed (rad/s).
         max_tilt_deg: largest tilt since the settle window, shape ``(n,)``.
         max_stress: largest stress since then, N, shape ``(n,)``.
 
     Returns:
-        Distance to the goal, m, and tilt, degrees, each of shape ``(n,)``; and, of shape ``(5, n)``, whether the bar is
-        placed, was level, was unstressed, the arms are static, and all of this after the settle window.
+        Distance to the goal, m, tilt, degrees, and the largest 2-norm of an arm's joint velocities, rad/s, each of
+        shape ``(n,)``; and, of shape ``(5, n)``, whether the bar is placed, was level, was unstressed, the arms are
+        static, and all of this after the settle window.
     """
     n = len(bar_pose)
-    distance, tilt, flags = np.empty(n), np.empty(n), np.empty((5, n), dtype=np.bool_)
+    distance, tilt, arm_speed, flags = np.empty(n), np.empty(n), np.zeros(n), np.empty((5, n), dtype=np.bool_)
     for k in range(n):
         x, y, z = bar_pose[k, 0] - goal[k, 0], bar_pose[k, 1] - goal[k, 1], bar_pose[k, 2] - goal[k, 2]
         distance[k] = math.sqrt(x * x + y * y + z * z)
         tilt[k] = _tilt_deg(bar_pose[k, 3], bar_pose[k, 4], bar_pose[k, 5], bar_pose[k, 6])
+        fastest_joint = 0.0
+        for robot in range(len(qvels)):
+            qvel, squared = qvels[robot][k], 0.0
+            for joint in arms[robot]:
+                squared += qvel[joint] * qvel[joint]
+            arm_speed[k] = max(arm_speed[k], math.sqrt(squared))
+            for joint in bodies[robot]:
+                fastest_joint = max(fastest_joint, abs(qvel[joint]))
         if is_settled[k]:
             max_tilt_deg[k] = max(max_tilt_deg[k], tilt[k])
             max_stress[k] = max(max_stress[k], stress[k])
         flags[0, k] = distance[k] <= thresholds[0]
         flags[1, k] = max_tilt_deg[k] < thresholds[1]
         flags[2, k] = max_stress[k] < thresholds[2]
-        flags[3, k] = fastest_joint[k] <= thresholds[3]
+        flags[3, k] = fastest_joint <= thresholds[3]
         flags[4, k] = flags[0, k] and flags[1, k] and flags[2, k] and flags[3, k] and is_settled[k]
-    return distance, tilt, flags
+    return distance, tilt, arm_speed, flags
 
 
 @njit(cache=True, error_model="numpy")

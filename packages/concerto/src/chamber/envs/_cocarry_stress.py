@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.envs._cocarry_kernels import raise_to_norms
+from chamber.envs._cocarry_kernels import largest_norms
 from chamber.envs._cocarry_rules import Coupling
 from chamber.envs._cocarry_scene import BAR, BarHold
 from chamber.sim.backend import RigBackend
@@ -48,17 +48,17 @@ def stress_measure(name: str, *, holds: Sequence[BarHold], coupling: Coupling, i
     if (not is_rigid and coupling.stiffness == 0.0) or (name == "coupling_internal" and len(holds) < 2):
         return lambda rig: np.zeros(rig.num_envs)
     if name == "wrist":
-        return lambda rig: _largest_norm([rig.pin_force(hold.pin) for hold in holds])
+        return lambda rig: largest_norms(_pin_forces(rig, holds))
 
-    def coupling_forces(rig: RigBackend) -> FloatArray:
+    def coupling_forces(rig: RigBackend) -> tuple[FloatArray, ...]:
         return _pin_forces(rig, holds) if is_rigid else _spring_forces(rig, holds, coupling.stiffness)
 
     if name == "coupling":
-        return lambda rig: np.minimum(_largest_norm(coupling_forces(rig)), coupling.force_limit)
+        return lambda rig: np.minimum(largest_norms(coupling_forces(rig)), coupling.force_limit)
 
     def along_the_bar(rig: RigBackend) -> FloatArray:
         bar_axis = _rotated(rig.body_pose(BAR)[:, 3:], np.array([1.0, 0.0, 0.0]))
-        components = (coupling_forces(rig) * bar_axis).sum(axis=-1)
+        components = (np.stack(coupling_forces(rig)) * bar_axis).sum(axis=-1)
         return internal_force(*np.clip(components, -coupling.force_limit, coupling.force_limit))
 
     return along_the_bar
@@ -72,28 +72,17 @@ def internal_force(first: FloatArray, second: FloatArray) -> FloatArray:
     return (np.abs(first) + np.abs(second) - np.abs(first + second)) / 2.0
 
 
-def _largest_norm(forces: Iterable[FloatArray]) -> FloatArray:
-    """The largest length of the vectors of each copy, for arrays ``(num_envs, 3)``."""
-    first, *others = forces
-    largest = np.zeros(len(first))
-    for vectors in (first, *others):
-        raise_to_norms(vectors, largest)
-    return largest
+def _pin_forces(rig: RigBackend, holds: Sequence[BarHold]) -> tuple[FloatArray, ...]:
+    """Forces of the holds on the bar, N, world axes, each of shape ``(num_envs, 3)``."""
+    return tuple([rig.pin_force(hold.pin) for hold in holds])
 
 
-def _pin_forces(rig: RigBackend, holds: Sequence[BarHold]) -> FloatArray:
-    """Forces of the holds on the bar, N, world axes, shape ``(len(holds), num_envs, 3)``."""
-    return np.stack([rig.pin_force(hold.pin) for hold in holds])
-
-
-def _spring_forces(rig: RigBackend, holds: Sequence[BarHold], stiffness: float) -> FloatArray:
+def _spring_forces(rig: RigBackend, holds: Sequence[BarHold], stiffness: float) -> tuple[FloatArray, ...]:
     """The same for springs, from how far hand and bar are apart."""
     bar = rig.body_pose(BAR)
-    return np.stack(
-        [
-            stiffness * (_point(rig.link_pose(hold.uid, hold.link), hold.link_offset) - _point(bar, hold.end))
-            for hold in holds
-        ]
+    return tuple(
+        stiffness * (_point(rig.link_pose(hold.uid, hold.link), hold.link_offset) - _point(bar, hold.end))
+        for hold in holds
     )
 
 

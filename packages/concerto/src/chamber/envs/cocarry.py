@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.envs._cocarry_kernels import judge_step, raise_to_speeds, reward_of_step
+from chamber.envs._cocarry_kernels import judge_step, reward_of_step
 from chamber.envs._cocarry_limits import CoCarryLimits, derive_stress_limits, resolve_cocarry_limits
 from chamber.envs._cocarry_rules import (
     COCARRY_BAR_CROSS_SECTION_M,
@@ -188,15 +188,14 @@ class CoCarryEnv(RigTaskEnv):
         self._max_tilt_deg = np.zeros(num_envs)
         self._max_stress = np.zeros(num_envs)
         self._steps_met = np.zeros(num_envs, dtype=np.int64)
+        self._holding = tuple(hold.uid for hold in holds)
         self._thresholds = np.array(
             [COCARRY_GOAL_THRESH_M, COCARRY_TILT_MAX_DEG, limits.stress_max_n, COCARRY_STATIC_QVEL_THRESH]
         )
         self._reward_weights = _reward_weights(limits)
-        self._moving_joints = [
-            (hold.uid, _places(model.arm_joints, model.n_joints), _places(model.body_joints, model.n_joints))
-            for hold in holds
-            for model in (self._models[hold.uid],)
-        ]
+        models = [self._models[uid] for uid in self._holding]
+        self._arms = tuple(_places(model.arm_joints, model.n_joints) for model in models)
+        self._bodies = tuple(_places(model.body_joints, model.n_joints) for model in models)
 
     @property
     def condition_id(self) -> str:
@@ -310,14 +309,13 @@ class CoCarryEnv(RigTaskEnv):
         self._is_settled = self.elapsed_steps >= COCARRY_SETTLE_WINDOW_STEPS
         self._bar_pose = self.rig.body_pose(BAR)
         self._stress = self._stress_of(self.rig)
-        self._arm_speed, fastest_joint = np.zeros(self.num_envs), np.zeros(self.num_envs)
-        for uid, arm, body in self._moving_joints:
-            raise_to_speeds(self.rig.qvel(uid), arm, body, self._arm_speed, fastest_joint)
-        self._distance, self._tilt_deg, self._flags = judge_step(
+        self._distance, self._tilt_deg, self._arm_speed, self._flags = judge_step(
             self._bar_pose,
             self.goal,
             self._stress,
-            fastest_joint,
+            tuple([self.rig.qvel(uid) for uid in self._holding]),
+            self._arms,
+            self._bodies,
             self._is_settled,
             self._thresholds,
             self._max_tilt_deg,
