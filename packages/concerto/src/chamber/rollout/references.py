@@ -195,12 +195,14 @@ def _co_carry(env: Any, condition: str | None) -> Team:
 
 
 def _co_insert(env: Any, condition: str | None) -> Team:
+    from chamber.envs.coinsert import coinsert_matched_controller_specs
+
     task = env.unwrapped
-    ego = registered_seat(task.ego_uid, "coinsert_base_inserter", {"base_xyz": "-0.5,0.0,0.0", "base_yaw_deg": "0"})
+    specs = coinsert_matched_controller_specs()
+    ego = registered_seat(task.ego_uid, "coinsert_base_inserter", specs[task.ego_uid])
     if task.single_inserter:
         return Team((ego, _still_seat(env, task.partner_uid, last=-1.0)))
-    holder = {"base_xyz": "0.5,0.0,0.0", "base_yaw_deg": "180"}
-    return Team((ego, registered_seat(task.partner_uid, "coinsert_reference_holder", holder)))
+    return Team((ego, registered_seat(task.partner_uid, "coinsert_reference_holder", specs[task.partner_uid])))
 
 
 # --- hand over and place --------------------------------------------------------------------------------------
