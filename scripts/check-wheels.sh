@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the four wheels, installs each with nothing but its dependencies in a fresh venv, and imports it there.
+# Builds the wheels, installs each with nothing but its dependencies in a fresh venv, and imports it there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -22,7 +22,23 @@ smoke() { # name, wheels to install, statements
 wheel() { echo "$work/dist/$1"-*.whl; }
 ripieno=$(wheel ripieno)
 smoke ripieno "$ripieno" 'import ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor'
-smoke concerto "$ripieno $(wheel ripieno_concerto)" 'import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners'
+smoke concerto "$ripieno $(wheel ripieno_concerto)" '
+import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners, chamber.agents, chamber.sim
+from click.testing import CliRunner
+from chamber.cli._app import chamber
+assert CliRunner().invoke(chamber, ["list"]).exit_code == 0
+done = CliRunner().invoke(chamber, ["run", "cocarry", "--no-pictures"])
+assert (done.exit_code, "pip install" in done.output) == (2, True), done.output
+'
+smoke chamber "$ripieno $(wheel ripieno_concerto)[chamber]" '
+from click.testing import CliRunner
+from chamber.cli._app import chamber
+from ripieno.verify import verify
+for words in ("list", "run cocarry --no-pictures --out bar", "run coinsert --no-pictures --out peg", "replay bar", "check cocarry"):
+    done = CliRunner().invoke(chamber, words.split())
+    assert done.exit_code == 0, done.output
+assert verify("bar").ok and verify("peg").ok
+'
 smoke phase "$ripieno $(wheel ripieno_phase)" '
 from click.testing import CliRunner
 from ripieno.verify import verify
