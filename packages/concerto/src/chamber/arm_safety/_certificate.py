@@ -7,15 +7,19 @@ It carries the idea of `concerto.safety.stopping` from one sphere on a free path
   and the drive (`chamber.arm_safety._kernels.predict_path`); the joints are at rest well within the horizon.
 * A sphere of the partner at p whose speed stays below s is, after the time t, inside the ball around p of radius
   :math:`s t`.
-* An action is *certified* when, at every time t of its plan, the smallest clearance of any pair of spheres from these
-  balls is at least the margin, or at least what it would be had the arm held still at once; and the same holds of the
-  smallest distance to the partner where it is now.
+* An action is *certified* when, at every time t of its plan, every pair of spheres is clear of these balls by at least
+  the margin, or at least as clear as it would be had the arm held still at once.
 
 The balls of the next step, taken from wherever the partner went, lie inside the balls of this step, and holding still
 is what the plan goes on with. So an arm that holds still whenever no better action is certified stays clear as long
 as it follows its predicted path to within the margin. The second half of the condition matters when the partner has
-come so near that holding still does not promise anything any more: the arm may then get away, on plans that are
-nowhere nearer than holding still would be.
+come so near that holding still does not promise anything any more: the arm may then get away, on plans that bring no
+pair nearer than holding still would. It says *every* pair, because the smallest of all clearances would be blind to
+an elbow that swings at the partner while its hand already touches the shoulder.
+
+Times are looked at every fifth of a control step. In between a sphere moves nearly straight, so on its way past
+another one, over a length l at a distance d of the centres, it comes at most ``l^2 / (8 d)`` nearer than at both ends:
+under 0.5 mm at the speeds that actions reach, which the margin has to hold beside the tracking error.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from numpy.typing import NDArray
 
 from chamber.arm_safety._kernels import ArmArrays, place_frames, place_spheres
 
-__all__ = ["is_certified", "pair_gaps", "plan_clearance", "sphere_paths"]
+__all__ = ["certify", "pair_gaps", "sphere_paths"]
 
 FloatArray = NDArray[np.float64]
 
@@ -75,8 +79,9 @@ def pair_gaps(
 
 
 @njit(cache=True, error_model="numpy")
-def plan_clearance(
+def certify(
     centers: FloatArray,
+    holding: FloatArray,
     gaps: FloatArray,
     radii: FloatArray,
     other_centers: FloatArray,
@@ -84,12 +89,12 @@ def plan_clearance(
     other_speeds: FloatArray,
     sample_time: float,
     margin: float,
-    clearances: FloatArray,
-) -> float:
-    """Write how clear a plan is of the partner, at each of its samples, and give its smallest clearance.
+) -> tuple[bool, float]:
+    """Say whether a plan is certified, and how clear it is of the partner's worst declared motion.
 
     Args:
         centers: spheres along the plan, shape ``(T, N, 3)``.
+        holding: spheres along the plan of holding still at once, shape ``(T, N, 3)``.
         gaps: `pair_gaps` at the start, ``inf`` for pairs that are not watched, shape ``(N, M)``.
         radii: of the arm's spheres, m, shape ``(N,)``.
         other_centers: spheres of the partner, m, shape ``(M, 3)``.
@@ -97,43 +102,35 @@ def plan_clearance(
         other_speeds: their largest speeds, m/s, shape ``(M,)``.
         sample_time: between two samples, s.
         margin: taken off every clearance, m.
-        clearances: written, shape ``(2, T)``: the smallest clearance from the partner's worst declared motion, and from
-            the partner where it is now; 0.0 where none is negative, m.
 
     Returns:
-        The smallest clearance from the worst declared motion, m; ``inf`` when no pair is watched.
+        Whether it is certified, never of a plan that is not finite; and the smallest clearance of any pair at any
+        sample, m, ``inf`` when no pair is watched.
     """
     n_samples, n_spheres = centers.shape[0], centers.shape[1]
     horizon = (n_samples - 1) * sample_time
-    clearances[:] = 0.0
+    certified = True
     worst = math.inf
     for i in range(n_spheres):
         travel = 0.0
         for sample in range(1, n_samples):
-            travel = max(travel, _squared_distance(centers[sample, i], centers[0, i]))
-        travel = math.sqrt(travel)
+            # A sphere is never further away than its path is long; a sum hands on what is not a number.
+            travel += math.sqrt(_squared_distance(centers[sample, i], centers[sample - 1, i]))
         for j in range(other_centers.shape[0]):
             least = gaps[i, j] - travel - other_speeds[j] * horizon - margin
             if least >= 0.0 and least >= worst:
                 continue
             reach = radii[i] + other_radii[j] + margin
             for sample in range(n_samples):
-                now = math.sqrt(_squared_distance(centers[sample, i], other_centers[j])) - reach
-                clear = now - other_speeds[j] * sample_time * sample
+                grown = reach + other_speeds[j] * sample_time * sample
+                clear = math.sqrt(_squared_distance(centers[sample, i], other_centers[j])) - grown
                 worst = min(worst, clear)
-                clearances[0, sample] = min(clearances[0, sample], clear)
-                clearances[1, sample] = min(clearances[1, sample], now)
-    return worst
-
-
-@njit(cache=True, error_model="numpy")
-def is_certified(clearances: FloatArray, holding: FloatArray) -> bool:
-    """Say whether a plan is nowhere less clear than holding still, or clear; see `plan_clearance` for both arrays."""
-    for kind in range(clearances.shape[0]):
-        for sample in range(clearances.shape[1]):
-            if not clearances[kind, sample] >= holding[kind, sample] - _SAME_DISTANCE:
-                return False
-    return True
+                if clear >= -_SAME_DISTANCE:
+                    continue
+                held = math.sqrt(_squared_distance(holding[sample, i], other_centers[j])) - grown
+                if not clear >= held - _SAME_DISTANCE:
+                    certified = False
+    return certified, worst
 
 
 @njit(cache=True, error_model="numpy")

@@ -133,10 +133,10 @@ def arm_of_scene(
         drive = replace(ARM_DRIVES[key], physics_timestep=scene.physics_timestep, substeps=scene.substeps)
     if scene.substeps < _kernels.SAMPLES_PER_STEP:
         raise ValueError(f"a control step must have at least {_kernels.SAMPLES_PER_STEP} physics steps")
-    turns = chain._alignments
+    turns = chain.alignments
     links, clouds = _cover(model, cover_tolerance)
     base = _base_pose(spec.base_position, spec.base_yaw)
-    origins = chain._origins.copy()
+    origins = chain.origins.copy()
     origins[0] = base[:3] @ np.vstack([origins[0], [0.0, 0.0, 0.0, 1.0]])
     masses, centers, inertias = _inertials(model, chain, payload_kg)
     places = [chain.table.locate(link) for link in links]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chamber.arm_safety import _kernels
 from chamber.arm_safety._action_semantics import known_drive
-from chamber.arm_safety._certificate import is_certified, pair_gaps, plan_clearance, sphere_paths
+from chamber.arm_safety._certificate import certify, pair_gaps, sphere_paths
 from chamber.arm_safety._rows import PlacedArm, collision_rows, sphere_velocities
 from chamber.arm_safety.arm_model import ArmModel
 from concerto.safety.errors import ConcertoSafetyInfeasible
@@ -204,7 +204,6 @@ class ArmSafety:
         self._path, self._holding_path = np.empty((n_samples, n)), np.empty((n_samples, n))
         self._centers = np.empty((n_samples, n_spheres, 3))
         self._holding_centers = np.empty((n_samples, n_spheres, 3))
-        self._clearances, self._holding_clearances = np.empty((2, n_samples)), np.empty((2, n_samples))
         self._frames, self._path_frames = np.empty((n + 2, 3, 4)), np.empty((n + 2, 3, 4))
         self._other_frames = np.empty((partner.n_joints + 2, 3, 4))
         self._other_centers = np.empty((n_others, 3))
@@ -346,29 +345,29 @@ class ArmSafety:
 
     def _certified_share(self, q: FloatArray, q_dot: FloatArray, action: FloatArray) -> tuple[float, float]:
         """Give the largest share of an action whose plan is certified, and the clearance of that plan."""
-        held = self._clearance(self._holding_centers, self._holding_clearances)
-        clearance = self._plan(q, q_dot, action)
-        if is_certified(self._clearances, self._holding_clearances):
+        is_certified, clearance = self._plan(q, q_dot, action)
+        if is_certified:
             return 1.0, clearance
-        share, step, best = 0.0, 1.0, held
+        share, step = 0.0, 1.0
+        _, best = self._certify(self._holding_centers)
         for _ in range(_BISECTIONS):
             step *= 0.5
-            clearance = self._plan(q, q_dot, (share + step) * action)
-            if is_certified(self._clearances, self._holding_clearances):
+            is_certified, clearance = self._plan(q, q_dot, (share + step) * action)
+            if is_certified:
                 share, best = share + step, clearance
         return share, best
 
-    def _plan(self, q: FloatArray, q_dot: FloatArray, action: FloatArray) -> float:
+    def _plan(self, q: FloatArray, q_dot: FloatArray, action: FloatArray) -> tuple[bool, float]:
         mine = self.ego.arrays
         _kernels.predict_path(mine, self._update, q, q_dot, action, self._path)
         sphere_paths(mine, self._path, self._frames, self._centers)
-        return self._clearance(self._centers, self._clearances)
+        return self._certify(self._centers)
 
-    def _clearance(self, centers: FloatArray, clearances: FloatArray) -> float:
+    def _certify(self, centers: FloatArray) -> tuple[bool, float]:
         other = self.partner.arrays
-        return plan_clearance(
-            centers, self._gaps, self.ego.arrays.sphere_radii, self._other_centers, other.sphere_radii,
-            self._other_speeds, self._sample_time, self.tracking_error_m, clearances,
+        return certify(
+            centers, self._holding_centers, self._gaps, self.ego.arrays.sphere_radii, self._other_centers,
+            other.sphere_radii, self._other_speeds, self._sample_time, self.tracking_error_m,
         )  # fmt: skip
 
 

@@ -32,9 +32,9 @@ _RETURN_GAIN = 0.15  # per call
 class CoCarryErraticPartner(CoCarryImpedancePartner):
     """Holds its end of the bar like the reference and swings its elbow forward, at whoever stands opposite.
 
-    It repeats: ``rest_calls`` like the reference, then ``swing_calls`` in which its elbow is asked to move forward
-    (the x axis of its base) with ``swing_speed``, as far as that does not move its hand, then as many in which it
-    goes back to where its joints were at the first call. It begins with the swing.
+    From the first call on it repeats: ``swing_calls`` in which its elbow is asked to move forward (the x axis of its
+    base) with ``swing_speed``, as far as that does not move its hand; as many in which it goes back to where its joints
+    were at the first call; then ``rest_calls`` like the reference.
 
     A swing asks the elbow for no more than ``swing_speed``; what the hand's motion adds is that of the reference.
 
