@@ -43,7 +43,9 @@ CO_CARRY_PARTNER_MAX_SPEEDS_MS: Mapping[str, float] = {
 
 CO_CARRY_TRACKING_ERROR_M = 0.016
 """Distance from the predicted path that is allowed for, m: the bar joins both arms, and the partner pulls. The largest
-error found beside the reference is 5 mm, beside `cocarry_erratic` with the guard at work 13 mm."""
+error found beside the reference is 5 mm, beside `cocarry_erratic` with the guard at work 13 mm. It is for an ego that
+carries: one that jerks the bar with random actions of full size was off by 32 mm, and dragged the partner along faster
+than declared; then nothing is guaranteed."""
 
 _WEIGHT_OPERATIONAL = 10.0  # the hand stays with the bar, the elbow gives way
 
