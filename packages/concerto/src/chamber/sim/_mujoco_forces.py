@@ -2,81 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from chamber.sim._mujoco_bindings import MjData, MjModel, mujoco
 from chamber.sim.backend import FloatArray
 
-__all__ = ["ContactTable", "contact_table", "link_wrench"]
+__all__ = ["GeomMask", "add_contact_forces", "deepest_overlap", "link_wrench"]
 
-Indices = NDArray[np.int64]
+GeomMask = NDArray[np.bool_]
+"""Which geoms of a model, shape ``(ngeom,)``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ContactTable:
-    """The contacts of one copy that put forces.
+def add_contact_forces(data: MjData, on: GeomMask, of: GeomMask, total: FloatArray) -> None:
+    """Add the contact forces of some geoms on others to ``total``, N, world axes, shape ``(3,)``.
 
-    Attributes:
-        groups: contact groups of the two geoms, shape ``(n, 2)``.
-        bodies: bodies of the two geoms, shape ``(n, 2)``.
-        forces: on the second geom, N, world axes, shape ``(n, 3)``.
-        distances: between the geoms, negative in overlap, m, shape ``(n,)``.
+    Args:
+        data: a state.
+        on: the geoms that feel the forces.
+        of: the geoms that put them.
+        total: it is changed.
     """
-
-    groups: Indices
-    bodies: Indices
-    forces: FloatArray
-    distances: FloatArray
-
-    def force_between_groups(self, first: int, second: int) -> FloatArray:
-        """Give the force of group ``second`` on group ``first``, N, shape ``(3,)``."""
-        one, other = self.groups[:, 0], self.groups[:, 1]
-        return _signed(on_second=(one == second) & (other == first), on_first=(one == first) & (other == second)) @ (
-            self.forces
-        )
-
-    def force_on_body(self, body: int, group: int | None = None) -> FloatArray:
-        """Give the force of a group, or of everything, on a body, N, shape ``(3,)``."""
-        on_second, on_first = self.bodies[:, 1] == body, self.bodies[:, 0] == body
-        if group is not None:
-            on_second = on_second & (self.groups[:, 0] == group)
-            on_first = on_first & (self.groups[:, 1] == group)
-        return _signed(on_second=on_second, on_first=on_first) @ self.forces
-
-    def penetration(self, first: int, second: int) -> float:
-        """Give the deepest overlap of two groups, m, >= 0."""
-        one, other = self.groups[:, 0], self.groups[:, 1]
-        is_pair = ((one == first) & (other == second)) | ((one == second) & (other == first))
-        return max(0.0, -self.distances[is_pair].min(initial=0.0))
+    if data.ncon:
+        contact = data.contact
+        _add_contact_forces(contact.geom, contact.efc_address, contact.frame, data.efc_force, on, of, total)
 
 
-def _signed(*, on_second: NDArray[np.bool_], on_first: NDArray[np.bool_]) -> FloatArray:
-    return on_second.astype(np.float64) - on_first
-
-
-def contact_table(data: MjData, *, geom_groups: Indices, geom_bodies: Indices) -> ContactTable | None:
-    """Read the contacts of a state; None when nothing touches.
-
-    With elliptic cones the constraint forces of a contact are its force in the contact frame, whose first axis is the
-    normal from the first geom to the second.
-    """
+def deepest_overlap(data: MjData, one: GeomMask, other: GeomMask) -> float:
+    """Give the deepest overlap of some geoms with others, m, >= 0."""
+    if not data.ncon:
+        return 0.0
     contact = data.contact
-    (active,) = np.nonzero(contact.efc_address >= 0)
-    if len(active) == 0:
-        return None
-    rows = contact.efc_address[active]
-    in_contact_frame = data.efc_force[rows[:, None] + np.arange(3)]
-    frames = contact.frame[active].reshape(-1, 3, 3)
-    geoms = contact.geom[active]
-    return ContactTable(
-        groups=geom_groups[geoms],
-        bodies=geom_bodies[geoms],
-        forces=np.einsum("ni,nij->nj", in_contact_frame, frames),
-        distances=contact.dist[active],
-    )
+    return _deepest_overlap(contact.geom, contact.dist, one, other)
+
+
+@njit(cache=True)
+def _add_contact_forces(
+    geoms: NDArray[np.int32],
+    addresses: NDArray[np.int32],
+    frames: FloatArray,
+    constraint_forces: FloatArray,
+    on: GeomMask,
+    of: GeomMask,
+    total: FloatArray,
+) -> None:
+    """With elliptic cones, the constraint forces of a contact are its force in the contact frame.
+
+    The first axis of that frame is the normal from the first geom to the second; the force is that on the second.
+    """
+    for contact in range(len(addresses)):
+        address, first, second = addresses[contact], geoms[contact, 0], geoms[contact, 1]
+        if address < 0:  # nothing of it can move, so it needs no force
+            continue
+        sign = 0.0
+        if on[second] and of[first]:
+            sign += 1.0
+        if on[first] and of[second]:
+            sign -= 1.0
+        for row in range(3):
+            for axis in range(3):
+                total[axis] += sign * constraint_forces[address + row] * frames[contact, 3 * row + axis]
+
+
+@njit(cache=True)
+def _deepest_overlap(geoms: NDArray[np.int32], distances: FloatArray, one: GeomMask, other: GeomMask) -> float:
+    deepest = 0.0
+    for contact in range(len(distances)):
+        first, second = geoms[contact, 0], geoms[contact, 1]
+        is_pair = (one[first] and other[second]) or (other[first] and one[second])
+        if is_pair:
+            deepest = max(deepest, -distances[contact])
+    return deepest
 
 
 def link_wrench(model: MjModel, data: MjData, body: int) -> FloatArray:

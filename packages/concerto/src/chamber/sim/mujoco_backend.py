@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
 from chamber.errors import SimulationDivergedError
 from chamber.sim._mujoco_bindings import MjData, mujoco
-from chamber.sim._mujoco_forces import ContactTable, contact_table, link_wrench
+from chamber.sim._mujoco_forces import GeomMask, add_contact_forces, deepest_overlap, link_wrench
 from chamber.sim._mujoco_model import BodyAddress, LinkAddress, compile_scene
 from chamber.sim._mujoco_names import named
 from chamber.sim._mujoco_rendering import SceneRenderer
@@ -62,7 +62,11 @@ class MujocoBackend:
         self._all = list(range(num_envs))
         self._compiled = compile_scene(scene)
         self._model = model = self._compiled.model
-        self._geom_bodies = model.geom_bodyid.astype(np.int64)
+        self._geoms_of_group = {
+            group: self._compiled.geom_groups == place for place, group in enumerate(self._compiled.masks.groups)
+        }
+        self._geoms_of_body = np.arange(model.nbody)[:, None] == model.geom_bodyid
+        self._all_geoms = np.ones(model.ngeom, dtype=bool)
         self._placeable = {
             body.name: self._compiled.bodies[body.name]
             for body in scene.bodies
@@ -78,8 +82,6 @@ class MujocoBackend:
         self._xpos = np.zeros((num_envs, model.nbody, 3))
         self._xquat = np.zeros((num_envs, model.nbody, 4))
         self._site_xpos = np.zeros((num_envs, model.nsite, 3))
-        self._contact_tables: list[ContactTable | None] = [None] * num_envs
-        self._contacts_are_read = [False] * num_envs
         self._renderer = SceneRenderer(model, scene.cameras)
         self._n_helpers = min(num_envs, _usable_cores()) - 1
         self._helpers = ThreadPoolExecutor(self._n_helpers, "mujoco") if self._n_helpers else None
@@ -128,11 +130,9 @@ class MujocoBackend:
             uid: _checked(f"joint_positions[{uid!r}]", positions, (len(envs), robots[uid].model.n_joints))
             for uid, positions in joint_positions.items()
         }
-        poses = {
-            name: _checked_poses(f"body_poses[{name!r}]", pose, len(envs))
-            for name, pose in body_poses.items()
-            if named("free or kinematic body", self._placeable, name)
-        }
+        for name in body_poses:
+            named("free or kinematic body", self._placeable, name)
+        poses = {name: _checked_poses(f"body_poses[{name!r}]", pose, len(envs)) for name, pose in body_poses.items()}
         for place, env in enumerate(envs):
             data = self._datas[env]
             mujoco.mj_resetData(self._model, data)
@@ -239,24 +239,20 @@ class MujocoBackend:
 
     def pair_force(self, first: str, second: str) -> FloatArray:
         """Give the sum of the contact forces of group ``second`` on group ``first``, N, shape ``(num_envs, 3)``."""
-        one, other = self._group(first), self._group(second)
-        return self._sums(lambda table: table.force_between_groups(one, other))
+        return self._contact_forces(on=self._group(first), of=self._group(second))
 
     def link_pair_force(self, uid: str, link: str, group: str) -> FloatArray:
         """Give the sum of the contact forces of a group on one link, N, world axes, shape ``(num_envs, 3)``."""
-        body, other = self._link_body(uid, link), self._group(group)
-        return self._sums(lambda table: table.force_on_body(body, other))
+        return self._contact_forces(on=self._geoms_of_body[self._link_body(uid, link)], of=self._group(group))
 
     def net_force(self, uid: str, link: str) -> FloatArray:
         """Give the sum of all contact forces on one link, N, world axes, shape ``(num_envs, 3)``."""
-        body = self._link_body(uid, link)
-        return self._sums(lambda table: table.force_on_body(body))
+        return self._contact_forces(on=self._geoms_of_body[self._link_body(uid, link)], of=self._all_geoms)
 
     def penetration(self, first: str, second: str) -> FloatArray:
         """Give the deepest overlap of two groups in contact, m, >= 0, shape ``(num_envs,)``."""
         one, other = self._group(first), self._group(second)
-        tables = [self._contact_table(env) for env in range(self._num_envs)]
-        return np.array([0.0 if table is None else table.penetration(one, other) for table in tables])
+        return np.array([deepest_overlap(data, one, other) for data in self._datas])
 
     def link_wrench(self, uid: str, link: str) -> FloatArray:
         """Give force and torque of the parent on a link, at the link's origin, world axes, shape ``(num_envs, 6)``.
@@ -325,7 +321,6 @@ class MujocoBackend:
         """Compute all that follows from the state of a copy."""
         mujoco.mj_forward(self._model, self._datas[env])
         self._qpos[env], self._qvel[env], self._xpos[env], self._xquat[env], self._site_xpos[env] = self._results[env]
-        self._contacts_are_read[env] = False
 
     def _place(self, data: MjData, body: BodyAddress, pose: FloatArray) -> None:
         if body.qpos is not None:
@@ -351,27 +346,14 @@ class MujocoBackend:
         pose[:, 3:] = self._xquat[:, body]
         return pose
 
-    def _sums(self, force: Callable[[ContactTable], FloatArray]) -> FloatArray:
-        sums = np.zeros((self._num_envs, 3))
-        for env in range(self._num_envs):
-            table = self._contact_table(env)
-            if table is not None:
-                sums[env] = force(table)
-        return sums
+    def _contact_forces(self, *, on: GeomMask, of: GeomMask) -> FloatArray:
+        forces = np.zeros((self._num_envs, 3))
+        for data, force in zip(self._datas, forces, strict=True):
+            add_contact_forces(data, on, of, force)
+        return forces
 
-    def _contact_table(self, env: int) -> ContactTable | None:
-        if not self._contacts_are_read[env]:
-            self._contact_tables[env] = contact_table(
-                self._datas[env], geom_groups=self._compiled.geom_groups, geom_bodies=self._geom_bodies
-            )
-            self._contacts_are_read[env] = True
-        return self._contact_tables[env]
-
-    def _group(self, name: str) -> int:
-        groups = self._compiled.masks.groups
-        if name not in groups:
-            raise KeyError(f"there is no contact group {name!r}; there are: {', '.join(groups) or 'none'}")
-        return groups.index(name)
+    def _group(self, name: str) -> GeomMask:
+        return named("contact group", self._geoms_of_group, name)
 
     def _link(self, uid: str, link: str) -> LinkAddress:
         return named(f"link of {uid!r}", named("robot", self._compiled.robots, uid).links, link)

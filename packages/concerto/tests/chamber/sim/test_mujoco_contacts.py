@@ -49,6 +49,39 @@ def test_only_groups_of_a_rule_touch(friction):
     assert [b, through] == pytest.approx([-4.9, -4.9], abs=0.2)
 
 
+@pytest.mark.parametrize("tilt", [0.2, 0.02, -0.02, 0.0])
+@pytest.mark.parametrize("friction", [None, 0.5])
+def test_penetration_is_that_of_the_deepest_point(friction, tilt):
+    depth, half = 0.004, 0.05
+    scene = SceneSpec(
+        robots=(),
+        bodies=(plate("ground", group="ground"), block("block", (0.3, 0.0, 1.0), group="block", half=half)),
+        contacts=(ContactRule("block", "ground", friction=friction),),
+    )
+    rig = MujocoBackend(scene, num_envs=1)
+    assert rig.penetration("block", "ground")[0] == 0.0
+    height = half * (np.cos(tilt) + np.sin(abs(tilt))) - depth
+    rig.reset({}, {"block": np.array([[0.3, 0.0, height, np.cos(tilt / 2), 0.0, np.sin(tilt / 2), 0.0]])})
+    assert rig.penetration("block", "ground")[0] == pytest.approx(depth, abs=1e-4)
+    assert rig.pair_force("block", "ground")[0, 2] > 1.0
+
+
+@pytest.mark.parametrize("friction", [None, 0.5])
+def test_two_that_cannot_move_put_no_force_on_each_other(friction):
+    scene = SceneSpec(
+        robots=(),
+        bodies=(
+            plate("ground", group="ground"),
+            block("ram", (0.0, 0.0, 0.04), group="ram", motion=Motion.KINEMATIC),
+            block("block", (0.5, 0.0, 0.049), group="block"),
+        ),
+        contacts=(ContactRule("ram", "ground", friction=friction), ContactRule("block", "ground")),
+    )
+    rig = MujocoBackend(scene, num_envs=1)
+    assert (rig.pair_force("ram", "ground") == 0.0).all()
+    assert rig.pair_force("block", "ground")[0, 2] > 1.0
+
+
 def test_a_group_may_touch_itself_when_a_rule_says_so():
     def stack(*rules):
         return SceneSpec(

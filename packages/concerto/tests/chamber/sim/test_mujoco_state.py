@@ -1,5 +1,6 @@
 """A state is what it was set to, in every bit: after a reset, in a batch, and when it is put back."""
 
+import mujoco
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,8 +8,8 @@ from hypothesis import strategies as st
 
 from chamber.errors import SimulationDivergedError
 from chamber.sim.backend import RigBackend
-from chamber.sim.mujoco_backend import MujocoBackend
-from chamber.sim.robots import robot_model
+from chamber.sim.mujoco_backend import MujocoBackend, _times
+from chamber.sim.robots import robot_model, robot_names
 from chamber.sim.scene import (
     BodySpec,
     ContactRule,
@@ -217,6 +218,46 @@ def test_a_reset_state_is_exactly_the_given_one_and_at_rest(rig, joints, pose):
     assert rig.body_pose("cube")[0] == pytest.approx(cube[0], abs=1e-15)
     assert rig.body_pose("ram")[0] == pytest.approx(cube[0], abs=1e-15)
     assert (rig.body_velocity("cube") == 0.0).all()
+
+
+def test_an_action_moves_its_own_robot_and_no_more_than_a_full_one():
+    free_arms = SceneSpec(robots=scene().robots)
+    rigs = [MujocoBackend(free_arms, num_envs=1) for _ in range(2)]
+    ready = rigs[0].qpos("ego")
+    for rig, size in zip(rigs, (1.0, 7.0), strict=True):
+        rig.apply("partner", np.full((1, 8), size))
+        rig.advance()
+    assert rigs[0].qpos("ego") == pytest.approx(ready, abs=1e-9)
+    assert (rigs[0].qpos("partner")[0, :7] > READY[:7] + 0.02).all()
+    assert rigs[0].save_state(0).tobytes() == rigs[1].save_state(0).tobytes()
+
+
+@pytest.mark.parametrize("name", robot_names())
+def test_every_link_frame_is_where_mujoco_has_it(name):
+    model = mujoco.MjModel.from_xml_string(robot_model(name).mjcf_text())
+    data = mujoco.MjData(model)
+    rig = MujocoBackend(SceneSpec(robots=(RobotSpec(uid="it", model=name),)), num_envs=3)
+    joints = np.array(robot_model(name).ready_qpos) + 0.01
+    for joint, value in zip(robot_model(name).joint_names, joints, strict=True):
+        data.joint(joint).qpos[0] = value
+    mujoco.mj_kinematics(model, data)
+    rig.reset({"it": np.tile(joints, (3, 1))}, {})
+    bodies = {model.body(index).name for index in range(model.nbody)}
+    for link in robot_model(name).link_names:
+        frame = data.body(link) if link in bodies else data.site(link)
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, frame.xmat)
+        for pose in rig.link_pose("it", link):
+            assert pose[:3] == pytest.approx(frame.xpos, abs=1e-9)
+            assert abs(pose[3:] @ quaternion) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_quaternion_products_are_those_of_mujoco():
+    rng = derive_substream("test.mujoco_state.quaternions").default_rng()
+    quaternions, other, expected = rng.normal(size=(5, 4)), rng.normal(size=4), np.empty(4)
+    for quaternion, product in zip(quaternions, _times(quaternions, other), strict=True):
+        mujoco.mju_mulQuat(expected, quaternion, other)
+        assert product == pytest.approx(expected, abs=1e-14)
 
 
 def test_actuators_hold_what_a_reset_gives():
