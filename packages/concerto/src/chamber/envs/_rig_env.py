@@ -314,6 +314,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
         if min(seeds) < 0:
             raise ValueError(f"seed must be >= 0, got {min(seeds)}")
+        super().reset(seed=seeds[0])  # Gymnasium promises a seeded `np_random`; no task draws from it
         for env, value in zip(env_idx, seeds, strict=True):
             self._start_stream(int(env), f"{self._substream}.episode.{value}")
 

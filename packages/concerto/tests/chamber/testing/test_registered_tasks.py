@@ -1,10 +1,12 @@
-"""Every registered task that can be played passes every check, in every condition."""
+"""Every registered task that can be played passes every check, ours and Gymnasium's, in every condition."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from chamber import tasks
 from chamber.rollout.config import SessionConfig, make_environment, make_team
@@ -33,3 +35,11 @@ def test_a_registered_task_passes_every_check(task: str, condition: str | None):
     check_task(
         lambda: make_environment(config), reference=(lambda env: make_team(config, env)) if is_solvable else None
     )
+
+
+# What it only recommends: observations with bounds, symmetric actions, and arrays where the presenter's turn has None.
+@pytest.mark.filterwarnings("ignore:.*(Box (observation|action) space|expecting a numpy array)")
+@pytest.mark.parametrize(("task", "condition"), conditions())
+def test_a_registered_task_passes_the_checker_of_gymnasium(task: str, condition: str | None):
+    with closing(make_environment(SessionConfig.of(task, condition=condition)).unwrapped) as env:
+        check_env(env, skip_render_check=True)
