@@ -2,31 +2,24 @@
 
 Two scripted impedance arms play `EPISODES` whole episodes. They go on to the horizon after their success, because
 holding the bar at the goal must not count as a fight either. The limit is 1.25 times the 99th percentile of the largest
-hold force of the successes, rounded up to a newton. It goes into the package with the episodes, where `cocarry@v2`
-reads it.
+hold force of the successes, rounded up to a newton. With `--publish` it goes into the package with the episodes, where
+`cocarry@v2` reads it.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 from _common import pin_to_one_core, write_results
+from _limits import publish_if_asked
 
-import chamber.envs
-from chamber.envs._cocarry_limits import (
-    COCARRY_LIMITS_DATA,
-    STRESS_LIMIT_MARGIN,
-    STRESS_LIMIT_PERCENTILE,
-    derive_stress_limits,
-)
+from chamber.envs._cocarry_limits import COCARRY_LIMITS_DATA, derive_stress_limits
+from chamber.envs._force_limits import FORCE_LIMIT_MARGIN, FORCE_LIMIT_PERCENTILE
 from chamber.envs.cocarry import CoCarryEnv, cocarry_matched_controller_specs, make_cocarry_env
 from chamber.partners import FrozenPartner, PartnerSpec, load_partner
 from ripieno._environment import machine
-from ripieno.canonical import INDENTED_LINE
-from ripieno.files import write_atomic
 
 EPISODES = 200
 CONTROLLER = "cocarry_impedance"
@@ -82,7 +75,7 @@ def main() -> None:
     successes = [episode for episode in episodes if episode.success]
     limits = derive_stress_limits([episode.max_stress_n for episode in successes])
     rule = (
-        f"stress_max_n = {STRESS_LIMIT_MARGIN} x percentile {STRESS_LIMIT_PERCENTILE} of the largest hold force of "
+        f"stress_max_n = {FORCE_LIMIT_MARGIN} x percentile {FORCE_LIMIT_PERCENTILE} of the largest hold force of "
         "matched successes, rounded up; stress_threshold_n and stress_scale_n are 110/130 and 20/130 of it, the "
         "proportions of the documented 130, 110 and 20 N"
     )
@@ -101,9 +94,7 @@ def main() -> None:
         "machine": {name: known[name] for name in ("architecture", "cpu_features", "cpu_model")},
         "episodes": [asdict(episode) for episode in episodes],
     }
-    package_data = Path(chamber.envs.__file__).parent / "data" / COCARRY_LIMITS_DATA
-    write_atomic(package_data, INDENTED_LINE.dumps(data))
-    package_data.chmod(0o644)
+    publish_if_asked(COCARRY_LIMITS_DATA, data)
     rows = [
         _row("largest hold force until success (N)", [episode.max_stress_until_success_n for episode in successes]),
         _row("largest hold force until the horizon (N)", [episode.max_stress_n for episode in successes]),
@@ -116,7 +107,7 @@ def main() -> None:
         title="Stress limit of co-carry",
         method=(
             f"{len(successes)} of {EPISODES} episodes of the matched pair succeeded. Limit {limits.stress_max_n:.0f} N "
-            f"({rule}). The settle window of 15 steps does not count. Every episode is in "
+            f"({rule}). The settle window of 15 steps does not count. The limits of the task and their episodes are in "
             f"`chamber/envs/data/{COCARRY_LIMITS_DATA}`."
         ),
         columns=list(rows[0]),

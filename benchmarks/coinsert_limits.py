@@ -2,23 +2,19 @@
 
 Plays `EPISODES` episodes of the matched pair at each clearance, starting up to half a millimetre per axis from the
 ready place, and takes the largest forces of each success from its first step on. A limit is 1.25 times their 99th
-percentile, rounded up to a newton. The limits and the episodes go into the package, where `coinsert@v2` reads them.
+percentile, rounded up to a newton. With `--publish` they go into the package with the episodes, where `coinsert@v2`
+reads them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 
 from _common import write_results
+from _limits import publish_if_asked
 
-import chamber.envs
-from chamber.envs._coinsert_limits import (
-    COINSERT_LIMITS_DATA,
-    FORCE_LIMIT_MARGIN,
-    FORCE_LIMIT_PERCENTILE,
-    derive_force_limit,
-)
+from chamber.envs._coinsert_limits import COINSERT_LIMITS_DATA
+from chamber.envs._force_limits import FORCE_LIMIT_MARGIN, FORCE_LIMIT_PERCENTILE, derive_force_limit
 from chamber.envs.coinsert import (
     COINSERT_CLEARANCE_SET_M,
     CoInsertEnv,
@@ -27,8 +23,6 @@ from chamber.envs.coinsert import (
 )
 from chamber.partners.api import FrozenPartner, PartnerSpec
 from chamber.partners.registry import load_partner
-from ripieno.canonical import INDENTED_LINE
-from ripieno.files import write_atomic
 
 EPISODES = 100
 START_OFFSET_M = 5e-4
@@ -109,9 +103,7 @@ def main() -> None:
         "limits": limits,
         "episodes": [{"clearance_m": clearance, **columns_of(played[clearance])} for clearance in played],
     }
-    package_data = Path(chamber.envs.__file__).parent / "data" / COINSERT_LIMITS_DATA
-    write_atomic(package_data, INDENTED_LINE.dumps(data))
-    package_data.chmod(0o644)
+    publish_if_asked(COINSERT_LIMITS_DATA, data)
     rows = [summary(clearance, episodes) for clearance, episodes in played.items()]
     write_results(
         "coinsert_limits",
@@ -119,7 +111,7 @@ def main() -> None:
         method=(
             f"{EPISODES} episodes of the matched reference pair per clearance, starts up to {1000 * START_OFFSET_M} mm "
             f"per axis from the ready place. Limits: contact {limits['f_insert_max_n']:.0f} N, wrist of the holder "
-            f"{limits['f_couple_max_n']:.0f} N ({rule}). Every episode is in "
+            f"{limits['f_couple_max_n']:.0f} N ({rule}). The limits of the task and their episodes are in "
             f"`chamber/envs/data/{COINSERT_LIMITS_DATA}`."
         ),
         columns=list(rows[0]),

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-
-import numpy as np
 
 from chamber.envs._cocarry_rules import (
     COCARRY_REWARD_STRESS_TANH_SCALE_N,
     COCARRY_REWARD_STRESS_THRESHOLD_N,
     COCARRY_STRESS_MAX_PROXY_N,
 )
+from chamber.envs._force_limits import derive_force_limit, published_limits
 
-__all__ = [
-    "COCARRY_LIMITS_DATA",
-    "STRESS_LIMIT_MARGIN",
-    "STRESS_LIMIT_PERCENTILE",
-    "CoCarryLimits",
-    "derive_stress_limits",
-    "resolve_cocarry_limits",
-]
+__all__ = ["COCARRY_LIMITS_DATA", "CoCarryLimits", "derive_stress_limits", "resolve_cocarry_limits"]
 
 COCARRY_LIMITS_DATA = "cocarry_limits.json"
-"""In ``chamber/envs/data``: the derived limits with their episodes; `benchmarks/cocarry_limits.py` writes it."""
-
-STRESS_LIMIT_MARGIN = 1.25
-STRESS_LIMIT_PERCENTILE = 99.0
+"""In ``chamber/envs/data``: the derived limits with their episodes; `benchmarks/cocarry_limits.py` derives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +34,19 @@ class CoCarryLimits:
     stress_scale_n: float
 
 
-def derive_stress_limits(max_stress_of_successes: Sequence[float]) -> CoCarryLimits:
+def derive_stress_limits(peak_stress_of_successes: Sequence[float]) -> CoCarryLimits:
     """Give the limits that follow from matched successes.
 
-    The limit is 1.25 times the 99th percentile of their largest stress, rounded up to whole newtons.
-    Threshold and scale of the penalty keep the proportions of the documented ones: 110/130 and 20/130 of the limit.
+    The limit is that of `chamber.envs._force_limits.derive_force_limit`. Threshold and scale of the penalty keep the
+    proportions of the documented ones: 110/130 and 20/130 of the limit.
 
     Args:
-        max_stress_of_successes: largest stress of each matched success, N.
+        peak_stress_of_successes: largest stress of each matched success, N.
 
     Raises:
         ValueError: there is none, or one is not finite.
     """
-    if len(max_stress_of_successes) == 0 or not np.isfinite(max_stress_of_successes).all():
-        raise ValueError(f"max_stress_of_successes must be finite numbers, got {max_stress_of_successes}")
-    highest = float(np.percentile(max_stress_of_successes, STRESS_LIMIT_PERCENTILE))
-    stress_max = float(math.ceil(STRESS_LIMIT_MARGIN * highest))
+    stress_max = derive_force_limit(peak_stress_of_successes)
     return CoCarryLimits(
         stress_max_n=stress_max,
         stress_threshold_n=stress_max * COCARRY_REWARD_STRESS_THRESHOLD_N / COCARRY_STRESS_MAX_PROXY_N,
@@ -86,6 +69,5 @@ def resolve_cocarry_limits(name: str) -> CoCarryLimits:
             COCARRY_STRESS_MAX_PROXY_N, COCARRY_REWARD_STRESS_THRESHOLD_N, COCARRY_REWARD_STRESS_TANH_SCALE_N
         )
     if name == "v2":
-        text = (files("chamber.envs") / "data" / COCARRY_LIMITS_DATA).read_text(encoding="utf-8")
-        return CoCarryLimits(**json.loads(text)["limits"])
+        return CoCarryLimits(**published_limits(COCARRY_LIMITS_DATA))
     raise ValueError(f"limits must be 'v2' or 'documented', got {name!r}")

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-
-import numpy as np
 
 from chamber.envs._coinsert_rules import COINSERT_COUPLE_FORCE_MAX_N, COINSERT_INSERT_FORCE_MAX_N
+from chamber.envs._force_limits import published_limits
 
-__all__ = [
-    "COINSERT_LIMITS_DATA",
-    "FORCE_LIMIT_MARGIN",
-    "FORCE_LIMIT_PERCENTILE",
-    "CoInsertLimits",
-    "derive_force_limit",
-    "resolve_coinsert_limits",
-]
+__all__ = ["COINSERT_LIMITS_DATA", "CoInsertLimits", "resolve_coinsert_limits"]
 
 COINSERT_LIMITS_DATA = "coinsert_limits.json"
-"""In ``chamber/envs/data``: the derived limits and the episodes behind them, from `benchmarks/coinsert_limits.py`."""
+"""In ``chamber/envs/data``: the derived limits with their episodes; `benchmarks/coinsert_limits.py` derives them.
 
-FORCE_LIMIT_MARGIN = 1.25
-FORCE_LIMIT_PERCENTILE = 99.0
+The forces count from the first step on: the reference seats the peg within the settle window, in which an episode's own
+peaks do not count yet.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +30,6 @@ class CoInsertLimits:
 
     f_insert_max_n: float
     f_couple_max_n: float
-
-
-def derive_force_limit(peak_force_of_successes: Sequence[float]) -> float:
-    """Give the limit that follows from matched successes: 1.25 times their 99th percentile, rounded up to a newton.
-
-    Args:
-        peak_force_of_successes: largest force of each matched success, from its first step on, N. The reference seats
-            the peg within the settle window, in which an episode's own peaks do not count yet.
-
-    Raises:
-        ValueError: there is none, or one is not finite.
-    """
-    if len(peak_force_of_successes) == 0 or not np.isfinite(peak_force_of_successes).all():
-        raise ValueError(f"peak_force_of_successes must be finite numbers, got {list(peak_force_of_successes)}")
-    return float(math.ceil(FORCE_LIMIT_MARGIN * np.percentile(peak_force_of_successes, FORCE_LIMIT_PERCENTILE)))
 
 
 @cache
@@ -73,6 +48,5 @@ def resolve_coinsert_limits(name: str) -> CoInsertLimits:
             math.inf if COINSERT_COUPLE_FORCE_MAX_N is None else COINSERT_COUPLE_FORCE_MAX_N,
         )
     if name == "v2":
-        text = (files("chamber.envs") / "data" / COINSERT_LIMITS_DATA).read_text(encoding="utf-8")
-        return CoInsertLimits(**json.loads(text)["limits"])
+        return CoInsertLimits(**published_limits(COINSERT_LIMITS_DATA))
     raise ValueError(f"limits must be 'v2' or 'documented', got {name!r}")

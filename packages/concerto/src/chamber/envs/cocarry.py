@@ -2,7 +2,7 @@
 
 This is ``cocarry@v2``. In the first version the forearms overlapped by 57 mm and the bar stood in the fingers at the
 start, and the stress that it measured was that collision. Here arms and bar pass through each other, stress is the
-force in the holds, and the stress limits were derived again by the documented rule (`chamber.envs._cocarry_limits`).
+force in the holds, and the stress limits were derived again by the documented rule (`chamber.envs._force_limits`).
 The documented constants stay here, as defaults of the pure functions and for ``limits="documented"``.
 """
 

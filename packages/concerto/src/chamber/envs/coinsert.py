@@ -2,7 +2,7 @@
 
 This is ``coinsert@v2``. In the first version the fingers met the rim of the socket 8 mm before the peg was in, so
 nobody could solve it. Here fingers and workpieces pass through each other, peg and socket are bodies that are fixed to
-the hands, and the force limits were derived by the documented rule (`chamber.envs._coinsert_limits`). At rest means
+the hands, and the force limits were derived by the documented rule (`chamber.envs._force_limits`). At rest means
 that no joint is faster than 0.2 rad/s, as in co-carry. The bore is 12 flat walls around an inscribed circle, at steps
 of 1 ms. Forces are read once per control step.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.envs._coinsert_limits import CoInsertLimits, derive_force_limit, resolve_coinsert_limits
+from chamber.envs._coinsert_limits import CoInsertLimits, resolve_coinsert_limits
 from chamber.envs._coinsert_rules import (
     COINSERT_AXIS_ALIGN_TOL_DEG,
     COINSERT_BASE_X_M,
@@ -75,6 +75,7 @@ from chamber.envs._coinsert_start import (
     COINSERT_RETRACTED_QPOS,
     moved_aside,
 )
+from chamber.envs._force_limits import derive_force_limit
 from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
 
 __all__ = [

@@ -211,7 +211,7 @@ def test_stress_limits_follow_the_documented_rule() -> None:
     assert limits.stress_threshold_n == pytest.approx(4 * 110 / 130)
     assert limits.stress_scale_n == pytest.approx(4 * 20 / 130)
     for bad in ([], [1.0, math.nan]):
-        with pytest.raises(ValueError, match="max_stress_of_successes"):
+        with pytest.raises(ValueError, match="peak_force_of_successes"):
             derive_stress_limits(bad)
 
 
