@@ -18,7 +18,7 @@ HIDDEN_GROUP = 4
 MARKER_GROUP = 5
 """Geom group that cameras for people see, and sensors do not."""
 
-_SHADOW_REACH = 1.5
+_SHADOW_REACH = 3.0
 """m from the centre of the scene; further out nothing casts a shadow."""
 
 # Columns: axes of a MuJoCo camera (right, up, backwards) in a frame with x forwards, y left, z up.
@@ -47,7 +47,7 @@ def add_surroundings(spec: MjSpec) -> None:
         width=256,
         height=256,
     )
-    floor = spec.add_material(name="//floor", texrepeat=[2, 2], texuniform=True, reflectance=0.05)
+    floor = spec.add_material(name="//floor", texrepeat=[2, 2], texuniform=True)
     floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "//floor"
     spec.worldbody.add_body(name="//floor").add_geom(
         name="//floor",
@@ -60,7 +60,7 @@ def add_surroundings(spec: MjSpec) -> None:
     spec.worldbody.add_light(
         name="//sun",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-        pos=[0.5, 1.0, 3.0],
+        pos=[0.5, 0.9, 2.0],
         dir=[-0.25, -0.45, -1.0],
         diffuse=[0.5, 0.5, 0.5],
         specular=[0.2, 0.2, 0.2],

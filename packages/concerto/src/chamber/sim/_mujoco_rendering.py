@@ -1,4 +1,4 @@
-"""Off-screen pictures of MuJoCo states: colour and metric depth in one pass."""
+"""Off-screen pictures of MuJoCo states: colour and metric depth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chamber.errors import ChamberEnvCompatibilityError
 from chamber.sim._mujoco_bindings import MjData, MjModel, mujoco
@@ -23,8 +24,15 @@ _SAMPLES_PER_PIXEL = 4
 _SHADOW_PIXELS = 2048
 _SKY_DISTANCE = 200.0
 
-_SKY = [int(flag) for flag in (mujoco.mjtRndFlag.mjRND_SKYBOX, mujoco.mjtRndFlag.mjRND_HAZE)]
-_COSTLY = [int(flag) for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION)]
+_SKY_COLOUR = (184, 200, 222)
+_LIGHT_AND_SKY = [
+    int(flag)
+    for flag in (
+        mujoco.mjtRndFlag.mjRND_SKYBOX,
+        mujoco.mjtRndFlag.mjRND_HAZE,
+        mujoco.mjtRndFlag.mjRND_SHADOW,
+    )
+]
 
 
 class SceneRenderer:
@@ -63,8 +71,8 @@ class SceneRenderer:
 class _Canvas:
     """An OpenGL context with a frame buffer as large as the largest of its cameras.
 
-    Cameras for people and sensors have one each: smooth edges, shadows and reflections take nine tenths of the time
-    of a small picture in software.
+    Cameras for people and sensors have one each: smooth edges, shadows and a sky take nine tenths of the time of a
+    small picture in software.
     """
 
     def __init__(self, model: MjModel, cameras: Sequence[CameraSpec]) -> None:
@@ -96,36 +104,35 @@ class _Canvas:
         self.free = weakref.finalize(self, _free, context, target)
 
     def draw(self, camera: CameraSpec, data: MjData) -> Picture:
-        """Give what a camera sees.
-
-        Colours are drawn first and depths on their own, because the sky is a box around the camera: in the picture it
-        must be behind everything, and for depth it must not be there.
-        """
+        """Give what a camera sees: colours as far as there is something, depths up to the far plane."""
         self._option.geomgroup[MARKER_GROUP] = not camera.is_sensor
         self._view.fixedcamid = self._model.camera(f"/{camera.name}").id
-        frame = mujoco.MjrRect(0, 0, camera.width, camera.height)
-        self._context.make_current()
-
-        rgb = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
-        self._shoot(data, frame, far=max(camera.far, _SKY_DISTANCE), near=camera.near, with_light=True)
-        mujoco.mjr_readPixels(rgb, None, frame, self._target)
-        inverse_depth = np.empty((camera.height, camera.width), dtype=np.float32)
-        self._shoot(data, frame, far=camera.far, near=camera.near, with_light=False)
-        mujoco.mjr_readPixels(None, inverse_depth, frame, self._target)
-        # The buffer holds 1 at the near plane and 0 at the far plane, linear in 1 / depth; its first row is the lowest.
-        depth = camera.near * camera.far / (camera.near + inverse_depth[::-1] * (camera.far - camera.near))
-        return Picture(rgb=rgb[::-1].copy(), depth=depth.astype(np.float32))
-
-    def _shoot(self, data: MjData, frame: Any, *, near: float, far: float, with_light: bool) -> None:
-        self._model.vis.map.znear, self._model.vis.map.zfar = near, far
-        everything = int(mujoco.mjtCatBit.mjCAT_ALL)
+        self._model.vis.map.znear = camera.near
+        self._model.vis.map.zfar = far = max(camera.far, _SKY_DISTANCE)
         # The floor is laid out around the camera that the drawing has: without this line, that of the picture before.
         mujoco.mjv_updateCamera(self._model, data, self._view, self._drawing)
+        everything = int(mujoco.mjtCatBit.mjCAT_ALL)
         mujoco.mjv_updateScene(self._model, data, self._option, None, self._view, everything, self._drawing)
-        flags = self._drawing.flags
-        flags[_SKY] = with_light
-        flags[_COSTLY] = with_light and self._is_for_people
+        self._context.make_current()
+        rgb, closeness = self._shoot(camera, with_sky=self._is_for_people)
+        if self._is_for_people:
+            # The sky is a box around the camera: for depth it must not be there.
+            _, closeness = self._shoot(camera, with_sky=False)
+        else:
+            rgb[closeness == 0.0] = _SKY_COLOUR
+        # 1 at the near plane, 0 at the far plane, and linear in 1 / depth.
+        depth = camera.near * far / (camera.near + closeness * (far - camera.near))
+        return Picture(rgb=rgb, depth=np.minimum(depth, camera.far).astype(np.float32))
+
+    def _shoot(self, camera: CameraSpec, *, with_sky: bool) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Give colours and what the depth buffer holds."""
+        self._drawing.flags[_LIGHT_AND_SKY] = with_sky
+        frame = mujoco.MjrRect(0, 0, camera.width, camera.height)
+        rgb = np.empty((camera.height, camera.width, 3), dtype=np.uint8)
+        closeness = np.empty((camera.height, camera.width), dtype=np.float32)
         mujoco.mjr_render(frame, self._drawing, self._target)
+        mujoco.mjr_readPixels(rgb, closeness, frame, self._target)
+        return rgb[::-1].copy(), closeness[::-1]  # the first row of a buffer is the lowest
 
 
 def _context_class() -> Any:

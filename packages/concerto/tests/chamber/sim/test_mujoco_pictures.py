@@ -204,6 +204,25 @@ def test_depth_ends_at_the_far_plane_and_nothing_is_seen_before_the_near_plane()
     rig.close()
 
 
+@pytest.mark.parametrize("is_sensor", [True, False])
+def test_the_sky_is_bright_and_as_far_away_as_a_camera_can_see(is_sensor):
+    up = CameraSpec(
+        name="up",
+        width=16,
+        height=16,
+        field_of_view=0.5,
+        far=5.0,
+        position=(0.0, 0.0, 1.0),
+        target=(1.0, 0.0, 3.0),
+        is_sensor=is_sensor,
+    )
+    rig = rig_with(up)
+    picture = rig.render("up")
+    assert (picture.depth == 5.0).all()
+    assert picture.rgb.min() > 100
+    rig.close()
+
+
 def test_drawing_changes_nothing_that_moves(pictured):
     before = pictured.save_state(0)
     pictured.render("front")
