@@ -196,6 +196,7 @@ class CoCarryEnv(RigTaskEnv):
         models = [self._models[uid] for uid in self._holding]
         self._arms = tuple(_places(model.arm_joints, model.n_joints) for model in models)
         self._bodies = tuple(_places(model.body_joints, model.n_joints) for model in models)
+        self._measure()
 
     @property
     def condition_id(self) -> str:
@@ -253,8 +254,8 @@ class CoCarryEnv(RigTaskEnv):
             "both_static": both_static,
             "is_settled": self._is_settled,
             "centroid_to_goal": self._distance,
-            "max_tilt_deg": self._max_tilt_deg,
-            "max_stress_proxy": self._max_stress,
+            "max_tilt_deg": self._max_tilt_deg.copy(),
+            "max_stress_proxy": self._max_stress.copy(),
         }
 
     def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:

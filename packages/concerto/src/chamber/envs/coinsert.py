@@ -212,6 +212,7 @@ class CoInsertEnv(RigTaskEnv):
         self._peak_couple_wrench = np.zeros(num_envs)
         self._max_penetration = np.zeros(num_envs)
         self._ticks_met = np.zeros(num_envs, dtype=np.int64)
+        self._measure()
 
     @property
     def condition_id(self) -> str:
@@ -307,8 +308,8 @@ class CoInsertEnv(RigTaskEnv):
             "seated_depth_m": self._insertion.depth_m,
             "axis_align_deg": self._insertion.axis_align_deg,
             "lateral_offset_m": self._insertion.lateral_offset_m,
-            "peak_insert_force_n": self._peak_insert_force,
-            "peak_couple_wrench_n": self._peak_couple_wrench,
+            "peak_insert_force_n": self._peak_insert_force.copy(),
+            "peak_couple_wrench_n": self._peak_couple_wrench.copy(),
         }
 
     def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:
