@@ -118,6 +118,7 @@ class CompiledScene:
     Attributes:
         model: shared by all copies.
         robots, bodies, pins: by name.
+        masks: the contact groups.
         geom_groups: index in ``masks.groups`` of the group of each geom, shape ``(ngeom,)``.
         switch: turns contact rules on and off.
         hold_gains: control that holds an actuator's length, per unit of length, shape ``(nu,)``.
@@ -421,15 +422,12 @@ class _Builder:
     def _robot_address(self, model: MjModel, uid: str) -> RobotAddress:
         robot = self._models[uid]
         joints = [model.joint(f"{uid}/{name}") for name in robot.joint_names]
-        prefix = f"{uid}/"
-        ctrl = [act for act in range(model.nu) if model.actuator(act).name.startswith(prefix)]
-        links = {name: _link_address(model, f"{prefix}{name}") for name in robot.link_names}
         return RobotAddress(
             model=robot,
             qpos=_columns([int(joint.qposadr[0]) for joint in joints]),
             qvel=_columns([int(joint.dofadr[0]) for joint in joints]),
-            ctrl=_columns(ctrl),
-            links=links,
+            ctrl=_columns([model.actuator(f"{uid}/{name}").id for name in robot.actuator_names]),
+            links={name: _link_address(model, f"{uid}/{name}") for name in robot.link_names},
         )
 
 
@@ -469,7 +467,7 @@ def _pin_address(model: MjModel, data: MjData, pin: PinSpec) -> PinAddress:
         start = int(model.joint(f"/{pin.name}/x").qposadr[0])
         coupler = slice(start, start + 3)
     return PinAddress(
-        rows=_rows_of_hold(model, data, pin.name),
+        rows=_rows_of_pin(model, data, pin.name),
         body=model.body(f"/{pin.body}").id,
         body_site=model.site(f"/{pin.name}/body").id,
         link_site=model.site(f"/{pin.name}/link").id,
@@ -477,11 +475,13 @@ def _pin_address(model: MjModel, data: MjData, pin: PinSpec) -> PinAddress:
     )
 
 
-def _rows_of_hold(model: MjModel, data: MjData, name: str) -> slice:
-    """Give the three constraint rows of a hold; those of equalities come first, always all, in their order."""
+def _rows_of_pin(model: MjModel, data: MjData, name: str) -> slice:
+    """Give the three constraint rows of a pin; those of equalities come first, always all, in their order."""
     is_equality = data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)
-    first = int(np.flatnonzero(is_equality & (data.efc_id == model.equality(f"/{name}").id))[0])
-    return slice(first, first + 3)
+    rows = np.flatnonzero(is_equality & (data.efc_id == model.equality(f"/{name}").id))
+    if len(rows) == 0:
+        raise ChamberEnvCompatibilityError(f"pin {name!r} holds two things that never move")
+    return slice(int(rows[0]), int(rows[0]) + 3)
 
 
 def _lowest_point(model: MjModel, data: MjData, scene: SceneSpec) -> float:

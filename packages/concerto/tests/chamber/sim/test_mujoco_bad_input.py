@@ -65,6 +65,7 @@ def spoiled(array, value):
         ({"arm": JOINTS}, {}, {"env_idx": [0]}, r"must have shape \(1, 9\), got \(2, 9\)"),
         ({"arm": spoiled(JOINTS, np.nan)}, {}, {}, r"joint_positions\['arm'\] must be finite"),
         ({"arm": spoiled(JOINTS, -np.inf)}, {}, {}, "must be finite"),
+        ({"arm": spoiled(np.full_like(JOINTS, np.inf), -np.inf)}, {}, {}, "must be finite"),
         ({"arm": JOINTS}, {"stone": POSE[:, :6]}, {}, r"body_poses\['stone'\] must have shape \(2, 7\), got \(2, 6\)"),
         ({"arm": JOINTS}, {"stone": spoiled(POSE, np.nan)}, {}, r"body_poses\['stone'\] must be finite"),
         ({"arm": JOINTS}, {"stone": 0.0 * POSE}, {}, "must have quaternions that are not zero"),
@@ -161,6 +162,12 @@ def test_a_scene_that_mujoco_refuses_is_a_compatibility_error():
     body = BodySpec(name="speck", geoms=(speck,), motion=Motion.FREE)
     with pytest.raises(ChamberEnvCompatibilityError, match=r"MuJoCo refuses the scene: .*mass"):
         MujocoBackend(scene(bodies=(body,)), num_envs=1)
+
+
+def test_a_pin_must_hold_something_that_can_move():
+    still = BodySpec(name="stone", geoms=ball("stone").geoms, motion=Motion.FIXED)
+    with pytest.raises(ChamberEnvCompatibilityError, match="pin 'hold' holds two things that never move"):
+        MujocoBackend(scene(bodies=(still,), pins=(pin(LinkRef("arm", "panda_link0")),)), num_envs=1)
 
 
 def test_there_must_be_a_copy():

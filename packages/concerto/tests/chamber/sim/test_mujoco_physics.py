@@ -175,6 +175,33 @@ def spring(stiffness, damping, **limits):
     )
 
 
+@pytest.mark.parametrize("stiffness", [None, 500.0])
+def test_a_kinematic_body_draws_what_is_pinned_to_it(stiffness):
+    """The anchor pulls the hand down by 2 cm; the arm gives way to the pin's force as its drives say."""
+    hand = build().link_pose("arm", "panda_hand")[0, :3]
+    pin = PinSpec(
+        name="hold",
+        link=HAND,
+        link_offset=(0.0, 0.0, 0.0),
+        body="anchor",
+        body_offset=(0.0, 0.0, 0.0),
+        stiffness=stiffness,
+        damping=50.0,
+    )
+    rig = build(box("anchor", (0.01, 0.01, 0.01), motion=Motion.KINEMATIC, position=tuple(hand)), pins=(pin,))
+    assert rig.pin_force("hold")[0] == pytest.approx(np.zeros(3), abs=1e-3)
+    rig.set_body_pose("anchor", np.array([[hand[0], hand[1], hand[2] - 0.02, 1.0, 0.0, 0.0, 0.0]]))
+    advance(rig, 3.0)
+    sunk = hand[2] - rig.link_pose("arm", "panda_hand")[0, 2]
+    force = rig.pin_force("hold")[0, 2]
+    if stiffness is None:
+        assert sunk == pytest.approx(0.02, abs=1e-3)
+        assert force > 1.0
+    else:
+        assert 0.0 < sunk < 0.02
+        assert force == pytest.approx(stiffness * (0.02 - sunk), rel=0.01)
+
+
 @pytest.mark.parametrize("grip", ["of the geoms", "of the rule"])
 @pytest.mark.parametrize(("slope", "slides"), [(0.4, False), (0.7, True)])
 def test_a_box_slides_down_exactly_the_slopes_that_are_steeper_than_its_friction(slope, slides, grip):
