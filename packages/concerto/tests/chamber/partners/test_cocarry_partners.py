@@ -116,6 +116,19 @@ class TestReferenceLaw:
         first = [carrier.act(seen((-0.113, 0.0, 0.0), np.zeros(9)))[0] for _ in range(3)]
         np.testing.assert_allclose(first, [0.05051917, 0.05111821, 0.05171725], atol=1e-6)
 
+    @pytest.mark.parametrize("key", ["cocarry_impedance", "cocarry_xarm6_impedance"])
+    def test_the_integral_engages_within_12_cm_and_is_bounded_at_60_cm_s(self, key: str):
+        def integral_after(error: float, calls: int) -> float:
+            gains = {"kp": "0", "ki": "0.1", "step_max": "1", "damping": "0", "bar_half_len": "0"}
+            carrier = partner(key, **gains, base_xyz="0,0,0", base_yaw_deg="0")
+            obs = seen((error, 0.0, 0.0), np.zeros(12), uid=uid_of(key))
+            return [carrier.act(obs)[0] for _ in range(calls)][-1]  # 0.1 I / 0.1
+
+        assert integral_after(0.1199, 1) == pytest.approx(0.05 * 0.1199)
+        assert integral_after(0.1201, 1) == 0.0
+        assert integral_after(0.1, 119) == pytest.approx(0.05 * 0.1 * 119)
+        assert integral_after(0.1, 200) == pytest.approx(0.6)
+
     def test_a_turned_base_turns_the_command(self):
         turned = partner("cocarry_impedance", base_xyz="1,0,0", base_yaw_deg="180", end_sign="-1")
         action = turned.act(seen((0.2, 0.004, 0.0), np.zeros(9)))
