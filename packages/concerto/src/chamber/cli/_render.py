@@ -47,7 +47,7 @@ def render_command(
       chamber render coinsert --out insert.gif --fps 10
       chamber render stage1_pickplace_om --camera workspace --steps 20 --out cell.png
     """
-    from chamber.rollout.config import SessionConfig, make_environment, make_team, why_no_pictures
+    from chamber.rollout.config import SessionConfig, make_environment, make_team, rehearse, why_no_pictures
     from chamber.rollout.guard import Guard
     from chamber.rollout.pictures import PictureFile
     from ripieno.errors import InputError
@@ -71,16 +71,16 @@ def render_command(
         if camera not in cameras:
             raise InputError(f"{config.slug} has no camera {camera!r}; it has {', '.join(cameras)}")
         team = make_team(config, env)
+        rehearse(config, env, team)
         obs, _ = env.reset(seed=config.initial_state_seed(0))
         team.reset(seed=config.initial_state_seed(0))
-        file.add(task_env.picture(camera))
+        is_video = out.suffix.lower() != ".png"
         is_over, step = False, 0
         while not is_over and (steps is None or step < steps):
+            if is_video:
+                file.add(task_env.picture(camera))
             obs, _, terminated, truncated, _ = env.step(team.act(obs))
             is_over, step = terminated or truncated, step + 1
             progress(step, f"control step {step}")
-            if out.suffix.lower() != ".png":
-                file.add(task_env.picture(camera))
-        if out.suffix.lower() == ".png":
-            file.add(task_env.picture(camera))
-    click.echo(f"{out}: control step {step} of {config.slug}, {file.n_frames} frames")
+        file.add(task_env.picture(camera))
+    click.echo(f"{out}: control step {step} of {config.slug}, frames: {file.n_frames}")

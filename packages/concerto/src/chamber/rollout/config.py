@@ -20,6 +20,7 @@ __all__ = [
     "SessionConfig",
     "make_environment",
     "make_team",
+    "rehearse",
     "why_no_pictures",
 ]
 
@@ -163,6 +164,24 @@ def make_team(config: SessionConfig, env: Any) -> Team:
         parameters = {**seat.parameters, **config.partner.parameters}
         team = team.replaced(registered_seat(seat.uid, config.partner.name, parameters))
     return guarded(team, env, config.guard)
+
+
+def rehearse(config: SessionConfig, env: Any, team: Team) -> None:
+    """Play one control step beside a chosen partner, so that one of another task is refused before anything is kept.
+
+    Raises:
+        InputError: the partner's action is none of this task.
+    """
+    if config.partner is None:
+        return
+    seed = config.initial_state_seed(0)
+    obs, _ = env.reset(seed=seed)
+    team.reset(seed=seed)
+    action = team.act(obs)
+    try:
+        env.step(action)
+    except ValueError as error:
+        raise InputError(f"partner {config.partner.name!r} does not fit {config.slug}: {error}") from error
 
 
 def _task_and_version(task: str) -> tuple[str, int | None]:

@@ -137,8 +137,8 @@ class _SmallMotions:
 def _stage0(env: Any, condition: str | None) -> Team:
     return Team(
         tuple(
-            Seat(uid, "small_motions", {"action_dim": str(space.shape[-1])}, _SmallMotions(uid, space.shape[-1]))
-            for uid, space in env.action_space.spaces.items()
+            Seat(uid, "small_motions", {"action_dim": str(width)}, _SmallMotions(uid, width))
+            for uid, width in ((uid, env.action_space[uid].shape[-1]) for uid in env.unwrapped.agent_uids)
         )
     )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chamber.rollout.config import SessionConfig, make_environment, make_team
+from chamber.rollout.config import SessionConfig, make_environment, make_team, rehearse
 from chamber.rollout.episode import Episode, play_episode
 from chamber.rollout.snapshots import SessionPictures, Snapshot, Watcher
 from chamber.rollout.team import Team
@@ -114,7 +114,7 @@ def run_session(
         raise InputError(f"a session needs rounds with names like 'matched' or 'one-arm', got {wrong}")
     for config in rounds.values():  # whatever is wrong with a later round is said before the first is played
         with closing(make_environment(config)) as env:
-            make_team(config, env)
+            rehearse(config, env, make_team(config, env))
     settings = {"rounds": [{"name": name, **config.model_dump(mode="json")} for name, config in rounds.items()]}
     seeds = {f"seed of {name}": config.seed for name, config in rounds.items()}
     starts = accumulate((config.episodes for config in rounds.values()), initial=0)

@@ -61,10 +61,11 @@ def test_one_arm_alone_fails(tmp_path: Path):
     assert json.loads(done.stdout)["successes"] == 0
 
 
-@pytest.mark.parametrize("suffix", ["png", "gif"])
-def test_render_makes_a_picture(tmp_path: Path, suffix: str):
+@pytest.mark.parametrize(("suffix", "n_frames"), [("png", 1), ("gif", 4)])
+def test_render_makes_a_picture(tmp_path: Path, suffix: str, n_frames: int):
     done = run("render", "cocarry", "--out", f"a.{suffix}", "--steps", 3, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert f"control step 3 of cocarry@v2, frames: {n_frames}" in done.stdout
     assert (tmp_path / f"a.{suffix}").stat().st_size > 5_000
 
 

@@ -100,6 +100,7 @@ def test_check_passes_for_an_own_task_and_says_what_it_tried(tmp_path: Path):
         (["run", "mpe_cooperative_push", "--video", "out.mp4"], "has no camera"),
         (["render", "cocarry", "--out", "a.png", "--camera", "ceiling"], "no camera 'ceiling'; it has render_camera"),
         (["render", "mpe_cooperative_push", "--out", "a.png"], "has no camera"),
+        (["render", "cocarry", "--out", "a.png", "--partner", "handover_presenter"], "does not fit cocarry@v2"),
         (["replay", "nowhere"], "nowhere"),
         (["check", "amr_handover_dynamic"], "has no environment to play in"),
     ],

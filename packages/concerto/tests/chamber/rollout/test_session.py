@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,20 @@ def test_a_partner_that_does_not_exist_or_refuses_its_parameters_is_named(tmp_pa
         with pytest.raises(InputError, match=said):
             run_session({"push": config}, tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+def test_a_partner_of_another_task_is_refused_and_nothing_is_left(tmp_path: Path):
+    config = SessionConfig.of("mpe_cooperative_push", partner="cocarry_impedance")
+    with pytest.raises(InputError, match=r"'cocarry_impedance' does not fit mpe_cooperative_push@v1: .* 2 finite"):
+        run_session({"good": PUSH, "bad": config}, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("task", ["mpe_cooperative_push", "stage0_smoke", "stage1_pickplace_as", "cocarry", "coinsert"])
+def test_the_ego_has_the_first_seat(task: str):
+    config = SessionConfig.of(task)
+    with closing(make_environment(config)) as env:
+        assert tuple(seat.uid for seat in make_team(config, env).seats) == env.unwrapped.agent_uids
 
 
 @pytest.mark.parametrize(
