@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-__all__ = ["copied", "first_difference", "go_on", "leaves", "play", "sampled_actions"]
+__all__ = ["copied", "first_difference", "go_on", "is_over", "leaves", "play", "sampled_actions"]
 
 
 def sampled_actions(space: spaces.Space[Any], *, n: int, seed: int) -> list[Any]:
@@ -28,10 +28,15 @@ def go_on(env: Any, record: list[Any], *, actions: list[Any]) -> list[Any]:
     """Apply actions until one ends the episode, and give the record with copies of everything that came back."""
     for action in actions:
         obs, reward, terminated, truncated, _ = env.step(copied(action))
-        record.append((copied(obs), copied(reward), bool(np.all(terminated)), bool(np.all(truncated))))
-        if np.all(np.logical_or(terminated, truncated)):
+        record.append((copied(obs), copied(reward), copied(terminated), copied(truncated)))
+        if is_over(terminated, truncated):
             break
     return record
+
+
+def is_over(terminated: Any, truncated: Any) -> bool:
+    """Say whether the episode has ended; with several copies, in all of them."""
+    return bool(np.all(np.logical_or(terminated, truncated)))
 
 
 def copied(value: Any) -> Any:

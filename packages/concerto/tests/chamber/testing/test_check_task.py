@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 
+from chamber import tasks
 from chamber.envs import MPECooperativePushEnv
 from chamber.testing import ConformanceError, check_task, run_all, task_checks
 
@@ -276,6 +278,29 @@ def test_a_reference_that_reaches_success_passes():
 def test_a_reference_that_does_not_is_refused_with_the_count():
     with pytest.raises(ConformanceError, match=r"succeeds from 0 of the starts \(0, 1, 2\), 3 are needed"):
         check_task(Reaches, reference=lambda _env: Drives(0.5))
+
+
+def two_copies() -> Any:
+    return tasks.make("cocarry", num_envs=2, episode_length=16)
+
+
+class EndsOneCopyAtRandom(gym.Wrapper):
+    """One of two copies ends by chance; they never end together."""
+
+    chance = np.random.default_rng(0)
+
+    def step(self, action):
+        obs, reward, terminated, _, info = self.env.step(action)
+        return obs, reward, terminated, np.array([False, self.chance.random() < 0.5]), info
+
+
+def test_an_honest_task_of_several_copies_passes():
+    check_task(two_copies)
+
+
+def test_a_fault_of_one_copy_is_seen():
+    rows = {row.check: row for row in run_all(task_checks(lambda: EndsOneCopyAtRandom(two_copies())))}
+    assert not rows["equal_actions_give_equal_bytes"].passed
 
 
 def test_two_starts_are_needed_to_tell_anything():
