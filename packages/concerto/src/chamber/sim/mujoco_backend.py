@@ -175,11 +175,13 @@ class MujocoBackend:
             raise SimulationDivergedError(self._what_happened(diverged))
 
     def _simulate(self, waiting: Iterator[int]) -> None:
-        model, substeps = self._model, self._scene.substeps
+        model, more_substeps = self._model, self._scene.substeps - 1
         for env in waiting:
             data = self._datas[env]
-            mujoco.mj_step(model, data, substeps)
-            mujoco.mj_checkPos(model, data)  # of the last substep; the others were checked on the way
+            mujoco.mj_step2(model, data)  # what belongs to positions and velocities was computed by the last refresh
+            if more_substeps:
+                mujoco.mj_step(model, data, more_substeps)
+            mujoco.mj_checkPos(model, data)  # after the last substep; it was done on the way for the others
             mujoco.mj_checkVel(model, data)
             self._refresh(env)
 

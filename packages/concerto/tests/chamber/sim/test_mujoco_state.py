@@ -136,6 +136,22 @@ def test_an_episode_is_the_same_in_every_bit_after_other_episodes_and_in_a_fresh
     assert same_bits(play(used, [actions(5, 8)]), expected)
 
 
+@pytest.mark.parametrize("kind", KINDS, ids=["rigid", "spring", "limited spring"])
+def test_a_control_step_is_the_steps_of_the_simulator_in_every_bit(kind):
+    rig = MujocoBackend(scene(**kind), num_envs=1)
+    rig.reset(*start(4))
+    data, everything = mujoco.MjData(rig._model), int(mujoco.mjtState.mjSTATE_INTEGRATION)
+    for command in actions(4, 10):
+        for place, uid in enumerate(UIDS):
+            rig.apply(uid, command[place : place + 1])
+        mujoco.mj_setState(rig._model, data, rig.save_state(0), everything)
+        mujoco.mj_step(rig._model, data, rig.scene.substeps)
+        rig.advance()
+        expected = np.empty_like(rig.save_state(0))
+        mujoco.mj_getState(rig._model, data, expected, everything)
+        assert same_bits([rig.save_state(0)], [expected])
+
+
 def test_bodies_that_a_reset_does_not_name_go_back_to_the_scene():
     rig = MujocoBackend(scene(), num_envs=1)
     fresh = observe(rig)
