@@ -27,8 +27,8 @@ from chamber.sim.mujoco_backend import MujocoBackend
 from ripieno.randomness import derive_substream
 
 N_EPISODES, N_STEPS = 20, 50
-N_COPIES = (2, 4, 8, 16)
-N_TURNS = 80
+N_COPIES = (8, 16)
+N_TURNS = 120
 UNDISTURBED_SHARE = 0.95
 LARGEST_ACTION = 0.3
 
