@@ -22,7 +22,7 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
     First the folder is verified. Then every episode is played again from its seed, and every action, observation and
     reward is compared: bit for bit when this machine has the processor features and package versions of the one that
-    recorded it, within a tolerance otherwise.
+    recorded it, within a tolerance otherwise. So is what the log says became of each episode.
 
     \b
     Example:
@@ -46,6 +46,8 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
             if not episode.is_identical:
                 where = f"{episode.round_name}, episode {episode.episode_idx + 1}: {episode.where}"
                 click.echo(f"{where} differs by {episode.largest_difference:g}")
+        if len(replay.episodes) < replay.n_planned:
+            click.echo(f"It was interrupted: {replay.n_planned} episodes were planned.")
         click.echo("The session holds." if replay.holds else "The session does not come out as it was recorded.")
     if not replay.holds:
         ctx.exit(EXIT_NEGATIVE)

@@ -19,6 +19,11 @@ __all__ = ["Episode", "Trajectory", "play_episode"]
 MAX_STEPS = 100_000
 """No episode is longer; an environment that never ends is stopped here."""
 
+MAX_BYTES = 2**30
+"""No trajectory is larger when unpacked: a small file of anybody's making must not fill the memory."""
+
+_NUMBERS = "biuf"
+
 Spectator = Callable[[int, Mapping[str, Any]], None]
 """Called with the number of steps so far and ``info`` after the reset and after every step."""
 
@@ -56,10 +61,13 @@ class Trajectory:
             ValueError: these are not such bytes.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-                return cls({name: archive[name] for name in archive.files})
-        except (OSError, EOFError, TypeError, ValueError, zipfile.BadZipFile) as error:
+            arrays = _unpacked(data)
+        except Exception as error:  # bytes of anybody's making: every library on the way has errors of its own
             raise ValueError(f"not a trajectory: {error}") from error
+        texts = [name for name, array in arrays.items() if array.dtype.kind not in _NUMBERS]
+        if texts:
+            raise ValueError(f"not a trajectory: {texts[0]} holds {arrays[texts[0]].dtype}, no numbers")
+        return cls(arrays)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,6 +172,15 @@ def play_episode(
     )
 
 
+def _unpacked(data: bytes) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        n_bytes = sum(member.file_size for member in archive.infolist())
+    if n_bytes > MAX_BYTES:
+        raise ValueError(f"it unpacks to {n_bytes} bytes, {MAX_BYTES} are allowed")
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
 def _leaves(value: object, path: str) -> Iterator[tuple[str, NDArray[Any]]]:
     """Numbers in nested mappings, by path; texts, None and pictures are not part of a trajectory."""
     if isinstance(value, Mapping):
@@ -174,7 +191,7 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, NDArray[Any]]]:
     if value is None or isinstance(value, str):
         return
     array = np.asarray(value)
-    if array.dtype.kind in "biuf":
+    if array.dtype.kind in _NUMBERS:
         yield path, array.copy()
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber.rollout.config import make_environment, make_team
-from chamber.rollout.episode import Trajectory, play_episode
-from chamber.rollout.session import read_session, trajectory_name
+from chamber.rollout.episode import Episode, Trajectory, play_episode
+from chamber.rollout.session import RoundRecord, SessionRecord, read_session, trajectory_name
 from ripieno import run as run_folders
-from ripieno.errors import IntegrityError
+from ripieno._layout import check_artifact_name
+from ripieno.errors import InputError, IntegrityError
 from ripieno.verify import verify
 
 __all__ = ["TOLERANCE", "EpisodeReplay", "Replay", "replay_session"]
@@ -39,9 +40,9 @@ class EpisodeReplay:
 
     Attributes:
         round_name, episode_idx: which one.
-        is_identical: every byte is the same.
-        largest_difference: of any recorded number; ``inf`` when the episodes differ in length or layout.
-        where: name of the array that holds it, empty when identical.
+        is_identical: every byte is the same, and so is what became of the episode.
+        largest_difference: of any recorded number; ``inf`` when the episodes differ in length, layout or a text.
+        where: name of the array that holds it, ``outcome/...`` for what became of it; empty when identical.
     """
 
     round_name: str
@@ -57,11 +58,13 @@ class Replay:
 
     Attributes:
         episodes: one row per recorded episode.
+        n_planned: how many the configuration asks for; an interrupted session has fewer.
         same_machine: this machine has the processor features and package versions of the one that recorded it.
         tolerance: what may differ: nothing on the same kind of machine.
     """
 
     episodes: tuple[EpisodeReplay, ...]
+    n_planned: int
     same_machine: bool
     tolerance: float
 
@@ -74,44 +77,123 @@ class Replay:
 def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: None) -> Replay:
     """Verify a session's folder, play its episodes again and compare.
 
+    A folder verifies whoever sealed it. What its log claims is therefore held against what the configuration gives:
+    the episodes and their seeds, every array, and what became of each.
+
     Raises:
-        InputError: no session, or it cannot be played here.
-        IntegrityError: the folder does not verify.
+        InputError: no session, one without any episode yet, or it cannot be played here.
+        IntegrityError: the folder does not verify, or does not fit its own configuration.
     """
     report = verify(folder)
     if not report.ok:
         raise IntegrityError(f"{folder} does not verify: {report.first_problem}")
-    record = read_session(folder)
-    same_machine = _is_same_machine(run_folders.read_manifest(folder))
+    record, manifest = read_session(folder), run_folders.read_manifest(folder)
+    _require_what_was_planned(folder, record, is_complete=manifest["status"] == "complete")
+    if manifest.get("summary") not in (None, {played.name: played.summary() for played in record.rounds}):
+        raise IntegrityError(f"{folder}: the summary in run.json does not say what the log says")
+    same_machine = _is_same_machine(manifest)
     rows: list[EpisodeReplay] = []
     for played in record.rounds:
-        with closing(make_environment(played.config)) as env:
+        with closing(_environment(folder, played)) as env:
             team = make_team(played.config, env)
-            for episode in played.episodes:
-                progress(len(rows), f"{played.name}, episode {int(episode['episode_idx']) + 1}")
-                again = play_episode(env, team, seed=int(episode["initial_state_seed"]))
-                rows.append(_compared(played.name, episode, _recorded(folder, played.name, episode), again.trajectory))
-    return Replay(tuple(rows), same_machine, 0.0 if same_machine else TOLERANCE)
+            if same_machine and played.episodes and team.description() != played.team:
+                raise IntegrityError(f"{folder}: the log of {played.name} names another team than its configuration")
+            for index, episode in enumerate(played.episodes):
+                progress(len(rows), f"{played.name}, episode {index + 1}")
+                recorded = _recorded(folder, played.name, episode)
+                again = play_episode(env, team, seed=played.config.initial_state_seed(index), episode_idx=index)
+                rows.append(_compared(played.name, episode, recorded, again, same_machine=same_machine))
+    if not rows:
+        raise InputError(f"{folder} has no episode to play again: it was interrupted before its first one ended")
+    n_planned = sum(played.config.episodes for played in record.rounds)
+    return Replay(tuple(rows), n_planned, same_machine, 0.0 if same_machine else TOLERANCE)
+
+
+def _require_what_was_planned(folder: Path, record: SessionRecord, *, is_complete: bool) -> None:
+    """Refuse a log that leaves out, invents or exchanges episodes."""
+    names = [played.name for played in record.rounds]
+    if not names or len(set(names)) != len(names):
+        raise IntegrityError(f"{folder} has no rounds, or one twice: {', '.join(names)}")
+    for event in run_folders.read_events(folder):
+        if event.fields.get("round") not in names:
+            raise IntegrityError(f"{folder}: the log has a line of no round: {str(event.fields.get('round'))!r}")
+    for played in record.rounds:
+        planned, n_recorded = played.config, len(played.episodes)
+        if n_recorded > planned.episodes or (is_complete and n_recorded < planned.episodes):
+            raise IntegrityError(
+                f"{folder}: {played.name} has {n_recorded} episodes, its configuration {planned.episodes}"
+            )
+        for index, episode in enumerate(played.episodes):
+            for field, expected in (("episode_idx", index), ("initial_state_seed", planned.initial_state_seed(index))):
+                if episode.get(field) != expected:
+                    where = f"{played.name}, episode {index + 1}"
+                    raise IntegrityError(f"{folder}: {field} of {where} is {episode.get(field)!r}, not {expected}")
+
+
+def _environment(folder: Path, played: RoundRecord) -> Any:
+    try:
+        return make_environment(played.config)
+    except KeyError as error:
+        raise InputError(f"{folder} cannot be played again here: {error.args[0]}") from error
 
 
 def _recorded(folder: Path, round_name: str, episode: Mapping[str, Any]) -> Trajectory:
-    name = trajectory_name(round_name, int(episode["episode_idx"]))
-    trajectory = Trajectory.from_bytes((folder / name).read_bytes())
-    if trajectory.sha256 != episode["trajectory_sha256"]:
-        raise IntegrityError(f"{name} is not the trajectory that the log names")
+    name = check_artifact_name(trajectory_name(round_name, int(episode["episode_idx"])))
+    try:
+        trajectory = Trajectory.from_bytes((folder / name).read_bytes())
+    except (OSError, ValueError) as error:
+        raise IntegrityError(f"{folder}: {name}: {error}") from error
+    if trajectory.sha256 != episode.get("trajectory_sha256"):
+        raise IntegrityError(f"{folder}: {name} is not the trajectory that the log names")
     return trajectory
 
 
-def _compared(round_name: str, episode: Mapping[str, Any], recorded: Trajectory, again: Trajectory) -> EpisodeReplay:
-    index = int(episode["episode_idx"])
-    if recorded.sha256 == again.sha256:
-        return EpisodeReplay(round_name, index, is_identical=True, largest_difference=0.0, where="")
+def _compared(
+    round_name: str, episode: Mapping[str, Any], recorded: Trajectory, again: Episode, *, same_machine: bool
+) -> EpisodeReplay:
+    outcome, outcome_again = _outcome(episode, same_machine), _outcome(again.to_event(), same_machine)
+    if recorded.sha256 == again.trajectory.sha256 and repr(outcome) == repr(outcome_again):
+        return EpisodeReplay(round_name, again.episode_idx, is_identical=True, largest_difference=0.0, where="")
     differences = {
-        name: _difference(recorded.arrays.get(name), again.arrays.get(name))
-        for name in sorted({*recorded.arrays, *again.arrays})
+        name: _difference(recorded.arrays.get(name), again.trajectory.arrays.get(name))
+        for name in sorted({*recorded.arrays, *again.trajectory.arrays})
+    } | {
+        f"outcome/{name}": _difference_of_claims(outcome.get(name), outcome_again.get(name))
+        for name in sorted({*outcome, *outcome_again})
     }
     where = max(differences, key=lambda name: differences[name])
-    return EpisodeReplay(round_name, index, is_identical=False, largest_difference=differences[where], where=where)
+    return EpisodeReplay(
+        round_name, again.episode_idx, is_identical=False, largest_difference=differences[where], where=where
+    )
+
+
+def _outcome(episode: Mapping[str, Any], same_machine: bool) -> dict[str, Any]:
+    """Give what an event says about the end of an episode, by name; the total reward is spread over the steps.
+
+    Texts name versions, which may be others on another kind of machine.
+    """
+    metrics = episode.get("metrics")
+    claims = {
+        **{name: episode.get(name) for name in ("success", "n_steps", "terminated", "truncated")},
+        "mean_reward": _mean(episode.get("total_reward"), episode.get("n_steps")),
+        **({f"metrics/{name}": value for name, value in metrics.items()} if isinstance(metrics, Mapping) else {}),
+    }
+    return {name: claims[name] for name in sorted(claims) if same_machine or not isinstance(claims[name], str)}
+
+
+def _mean(total: Any, count: Any) -> float | None:
+    return total / count if _is_number(total) and _is_number(count) and count > 0 else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _difference_of_claims(recorded: Any, again: Any) -> float:
+    if repr(recorded) == repr(again):
+        return 0.0
+    difference = abs(recorded - again) if _is_number(recorded) and _is_number(again) else np.inf
+    return float(np.nan_to_num(difference, nan=np.inf))
 
 
 def _difference(recorded: NDArray[Any] | None, again: NDArray[Any] | None) -> float:

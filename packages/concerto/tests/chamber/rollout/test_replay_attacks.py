@@ -1,0 +1,219 @@
+"""What a liar writes with the real writer verifies; the replay is what sees through it. One test per attack."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chamber.rollout.config import SessionConfig
+from chamber.rollout.episode import MAX_BYTES, Trajectory
+from chamber.rollout.replay import replay_session
+from chamber.rollout.session import run_session
+from ripieno.errors import InputError, IntegrityError
+from ripieno.run import RunWriter, read_events, read_manifest
+from ripieno.verify import verify
+
+Fields = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("session") / "run"
+    run_session({"push": SessionConfig.of("mpe_cooperative_push", episodes=2)}, folder)
+    return folder
+
+
+def forge(
+    honest: Path,
+    folder: Path,
+    *,
+    episode: Callable[[Fields], Fields | None] = lambda fields: fields,
+    config: Callable[[Fields], Fields] = lambda settings: settings,
+    data: Callable[[bytes], bytes | None] = lambda data: data,
+    team: Fields | None = None,
+    summary: Fields | None = None,
+    is_finished: bool = True,
+) -> Path:
+    """Write the session again with the real writer, with one thing changed, so that the folder verifies."""
+    manifest = read_manifest(honest)
+    settings = {"rounds": [config(dict(round_)) for round_ in manifest["config"]["rounds"]]}
+    run = RunWriter(folder, system="chamber", kind="session", config=settings, seeds=manifest["seeds"])
+    for event in read_events(honest):
+        fields = json.loads(json.dumps(dict(event.fields)))
+        if event.kind == "team":
+            run.event("team", **({**fields, "team": team} if team else fields))
+            continue
+        name = f"trajectories/push/{fields['episode_idx']:04d}.npz"
+        content, changed = data((honest / name).read_bytes()), episode(fields)
+        if content is not None:
+            run.artifact(name, content)
+        if changed is not None:
+            run.event("episode", **changed)
+    if is_finished:
+        run.finish(summary=manifest["summary"] if summary is None else summary)
+    assert verify(folder).ok, "no verification of bytes can see it"
+    return folder
+
+
+def test_written_again_without_a_lie_it_holds(honest: Path, tmp_path: Path):
+    assert replay_session(forge(honest, tmp_path / "same")).holds
+
+
+@pytest.mark.parametrize(
+    ("lie", "where"),
+    [
+        ({"success": True}, "outcome/success"),
+        ({"n_steps": 3}, "outcome/n_steps"),
+        ({"total_reward": 0.0}, "outcome/mean_reward"),
+        ({"total_reward": "none"}, "outcome/mean_reward"),
+        ({"truncated": False}, "outcome/truncated"),
+        ({"metrics": {"peak_force_n": 0.0}}, "outcome/metrics/peak_force_n"),
+    ],
+)
+def test_a_changed_outcome_is_seen(honest: Path, tmp_path: Path, lie: Fields, where: str):
+    summary = {"push": {"episodes": 2, "successes": 2 * lie.get("success", False)}}
+    folder = forge(honest, tmp_path / "lie", episode=lambda fields: {**fields, **lie}, summary=summary)
+    replay = replay_session(folder)
+    assert not replay.holds
+    assert not any(row.is_identical for row in replay.episodes)
+    assert replay.episodes[0].where == where
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"initial_state_seed": 7}, "initial_state_seed of push, episode 1 is 7, not 0"),
+        ({"initial_state_seed": "abc"}, "is 'abc', not 0"),
+        ({"episode_idx": 1}, "episode_idx of push, episode 1 is 1, not 0"),
+        ({"episode_idx": -3}, "is -3, not 0"),
+        ({"round": "../../elsewhere"}, "a line of no round: '../../elsewhere'"),
+        ({"trajectory_sha256": "0" * 64}, "is not the trajectory that the log names"),
+    ],
+)
+def test_an_episode_that_the_configuration_does_not_give_is_refused(
+    honest: Path, tmp_path: Path, lie: Fields, said: str
+):
+    folder = forge(honest, tmp_path / "lie", episode=lambda fields: {**fields, **lie})
+    with pytest.raises(IntegrityError, match=said):
+        replay_session(folder)
+
+
+@pytest.mark.parametrize("name", ["episode_idx", "initial_state_seed", "trajectory_sha256"])
+def test_an_episode_that_keeps_something_back_is_refused(honest: Path, tmp_path: Path, name: str):
+    def without(fields: Fields) -> Fields:
+        return {key: value for key, value in fields.items() if key != name}
+
+    with pytest.raises(IntegrityError):
+        replay_session(forge(honest, tmp_path / "lie", episode=without))
+
+
+def test_a_finished_session_with_an_episode_left_out_is_refused(honest: Path, tmp_path: Path):
+    folder = forge(honest, tmp_path / "lie", episode=lambda fields: None if fields["episode_idx"] == 1 else fields)
+    with pytest.raises(IntegrityError, match="push has 1 episodes, its configuration 2"):
+        replay_session(folder)
+
+
+def test_a_finished_session_without_episodes_is_refused(honest: Path, tmp_path: Path):
+    with pytest.raises(IntegrityError, match="push has 0 episodes"):
+        replay_session(forge(honest, tmp_path / "lie", episode=lambda _: None))
+
+
+def test_an_interrupted_session_holds_with_the_episodes_it_has(honest: Path, tmp_path: Path):
+    first = forge(
+        honest, tmp_path / "cut", episode=lambda fields: fields if fields["episode_idx"] == 0 else None,
+        data=lambda data: data, is_finished=False,
+    )  # fmt: skip
+    replay = replay_session(first)
+    assert replay.holds
+    assert (len(replay.episodes), replay.n_planned) == (1, 2)
+    with pytest.raises(InputError, match="no episode to play again"):
+        replay_session(forge(honest, tmp_path / "empty", episode=lambda _: None, is_finished=False))
+
+
+def test_another_team_than_the_configuration_gives_is_refused(honest: Path, tmp_path: Path):
+    with pytest.raises(IntegrityError, match="names another team"):
+        replay_session(forge(honest, tmp_path / "lie", team={"ego": {"name": "brilliant", "parameters": {}}}))
+
+
+def test_a_summary_that_does_not_fit_the_log_is_refused(honest: Path, tmp_path: Path):
+    with pytest.raises(IntegrityError, match="summary"):
+        replay_session(forge(honest, tmp_path / "lie", summary={"push": {"episodes": 2, "successes": 2}}))
+
+
+def test_a_round_named_like_a_way_out_of_the_folder_is_refused(honest: Path, tmp_path: Path):
+    name = "../../elsewhere"
+    folder = forge(
+        honest, tmp_path / "lie", summary={name: {"episodes": 2, "successes": 0}},
+        episode=lambda fields: {**fields, "round": name}, config=lambda settings: {**settings, "name": name},
+    )  # fmt: skip
+    with pytest.raises((InputError, IntegrityError)):
+        replay_session(folder)
+
+
+@pytest.mark.parametrize("change", [{"version": 77}, {"task_id": "nothing"}])
+def test_a_task_that_is_not_here_is_named(honest: Path, tmp_path: Path, change: Fields):
+    folder = forge(honest, tmp_path / "lie", config=lambda settings: {**settings, **change})
+    with pytest.raises(InputError, match=r"cannot be played again here: .*known: "):
+        replay_session(folder)
+
+
+def _zip(header: bytes, *, n_bytes: int) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("reward.npy", "w") as member:
+        member.write(header)
+        for _ in range(n_bytes >> 20):
+            member.write(bytes(1 << 20))
+    return buffer.getvalue()
+
+
+def _header(shape: int) -> bytes:
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape},), }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+def _npz(**arrays: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _with_flags(data: bytes, offset_local: int, offset_central: int, value: int) -> bytes:
+    changed = bytearray(data)
+    for magic, offset in ((b"PK\x03\x04", offset_local), (b"PK\x01\x02", offset_central)):
+        at = data.find(magic)
+        while at >= 0:
+            changed[at + offset] = value
+            at = data.find(magic, at + 1)
+    return bytes(changed)
+
+
+ONE = Trajectory({"reward": np.arange(500.0)}).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda: _zip(_header(MAX_BYTES // 8), n_bytes=MAX_BYTES), id="bomb"),
+        pytest.param(lambda: _zip(_header(10**12), n_bytes=0), id="header of a giant"),
+        pytest.param(lambda: _npz(reward=np.array([{"a": 1}], dtype=object)), id="pickle"),
+        pytest.param(lambda: _npz(reward=np.array(["a"])), id="text"),
+        pytest.param(lambda: _with_flags(ONE, 6, 8, 1), id="encrypted"),
+        pytest.param(lambda: _with_flags(ONE, 8, 10, 99), id="unknown compression"),
+        pytest.param(lambda: ONE[:200] + b"\xff" * 20 + ONE[220:], id="flipped bits"),
+        pytest.param(lambda: ONE[:-30], id="cut"),
+        pytest.param(lambda: b"", id="empty"),
+        pytest.param(lambda: None, id="missing"),
+    ],
+)
+def test_a_file_that_is_no_trajectory_is_named(honest: Path, tmp_path: Path, data: Callable[[], bytes | None]):
+    content = data()
+    folder = forge(honest, tmp_path / "lie", data=lambda _: content)
+    with pytest.raises(IntegrityError, match=r"trajectories/push/0000\.npz"):
+        replay_session(folder)
