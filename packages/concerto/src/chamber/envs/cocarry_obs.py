@@ -45,6 +45,8 @@ def adapt_partner_joints(joints: Float32Array, *, arm_dof: int) -> Float32Array:
     Returns:
         Shape ``(n, 9)``.
     """
+    if arm_dof == _PANDA_ARM_DOF and joints.shape[1] == _PANDA_ARM_DOF + _PANDA_FINGERS:
+        return joints
     adapted = np.zeros((len(joints), _PANDA_ARM_DOF + _PANDA_FINGERS), dtype=np.float32)
     arm = joints[:, :arm_dof][:, :_PANDA_ARM_DOF]
     gripper = joints[:, arm_dof:][:, :_PANDA_FINGERS]
