@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chamber.envs._cocarry_kernels import excess_penalties, tilts_deg
+from chamber.envs._panda_poses import PANDA_READY_QPOS, PANDA_RETRACTED_QPOS
 
 __all__ = [
     "COCARRY_BAR_CROSS_SECTION_M",
@@ -102,9 +103,9 @@ COCARRY_REWARD_SUCCESS_BONUS = 5.0
 COCARRY_REWARD_NORMALIZER = 5.0
 COCARRY_REWARD_TRANSPORT_PBRS_COEFF = 1.0
 
-COCARRY_READY_QPOS = (0.0, math.pi / 8, 0.0, -5 * math.pi / 8, 0.0, 3 * math.pi / 4, -math.pi / 4, 0.04, 0.04)
+COCARRY_READY_QPOS = PANDA_READY_QPOS
 """Where a Panda starts, rad and m."""
-COCARRY_RETRACTED_QPOS = (0.0, -math.pi / 4, 0.0, -7 * math.pi / 8, 0.0, 5 * math.pi / 8, -math.pi / 4, 0.04, 0.04)
+COCARRY_RETRACTED_QPOS = PANDA_RETRACTED_QPOS
 """Where the partner without a hold stands in the single-arm control, rad and m."""
 COCARRY_XARM6_BASE_X_M = 0.35
 COCARRY_XARM6_READY_QPOS = (0.0, -0.084, -0.8, 0.0, 0.692, *(0.0,) * 7)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.partners.coinsert_impedance import COINSERT_CHAMFER_M
 from chamber.partners.interface import _FORBIDDEN_ATTRS
 
 __all__ = [
@@ -78,8 +79,6 @@ COINSERT_PROBE_PEG_HALF_LENGTH_M = 0.020
 COINSERT_CLEARANCE_SET_M = (1e-3, 5e-4, 2e-4)
 """Diametral clearances that are studied."""
 COINSERT_DEPTH_TARGET_M = 0.040
-COINSERT_CHAMFER_M = 5e-4
-"""Part of the envelope that an inserter declares; the socket has no chamfer."""
 COINSERT_RECEPTACLE_MASS_KG = 0.5
 COINSERT_PEG_SOCKET_FRICTION = 0.5
 COINSERT_SOCKET_OUTER_HALF_M = 0.030

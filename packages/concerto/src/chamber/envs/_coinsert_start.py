@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from chamber.agents._chain import SerialChain
 from chamber.agents._chain_tables import CHAINS
+from chamber.envs._panda_poses import PANDA_RETRACTED_QPOS
 
 __all__ = ["COINSERT_HOLDER_QPOS", "COINSERT_READY_QPOS", "COINSERT_RETRACTED_QPOS", "moved_aside"]
 
@@ -17,7 +16,7 @@ FloatArray = NDArray[np.float64]
 COINSERT_READY_QPOS = (0.0, -0.1, 0.0, -2.2, 0.0, 2.1, 0.785, 0.04, 0.04)
 """Where the inserter starts, rad and m: the tip of the peg 12 mm above the mouth of the socket."""
 COINSERT_HOLDER_QPOS = (0.5, *COINSERT_READY_QPOS[1:])
-COINSERT_RETRACTED_QPOS = (0.0, -math.pi / 4, 0.0, -7 * math.pi / 8, 0.0, 5 * math.pi / 8, -math.pi / 4, 0.04, 0.04)
+COINSERT_RETRACTED_QPOS = PANDA_RETRACTED_QPOS
 """Where an arm stands that has no part in an episode, rad and m."""
 
 _MOST_ITERATIONS = 50

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from gymnasium import Env, spaces
 
 from chamber.envs.errors import ChamberEnvCompatibilityError
 
-__all__ = ["AnyEnv", "Observation", "PacketSpace", "require_dict_space"]
+__all__ = ["AnyEnv", "Observation", "PacketSpace", "require_dict_space", "zeros_like"]
 
 AnyEnv = Env[Any, Any]
 Observation = dict[str, Any]
@@ -31,6 +32,12 @@ def require_dict_space(space: object, *, wrapper: str, which: str) -> spaces.Dic
             f"{wrapper} needs a gymnasium.spaces.Dict {which}, got {type(space).__name__} (ADR-001 §Risks)"
         )
     return space
+
+
+def zeros_like(value: Any) -> Any:
+    """Give zeros of the same shape and type; a tensor (which has ``new_zeros``) stays on its device."""
+    new_zeros = getattr(value, "new_zeros", None)
+    return new_zeros(value.shape) if callable(new_zeros) else np.zeros_like(value)
 
 
 class PacketSpace(spaces.Dict):

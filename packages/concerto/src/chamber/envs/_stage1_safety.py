@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from chamber.agents._chain import SerialChain
 from chamber.agents._chain_tables import CHAINS
+from chamber.agents._transforms import rotation_from_rpy
 from chamber.agents.joint_delta import JointDeltaDrive
 from chamber.envs._stage1_rules import FETCH_CARTESIAN_ACCEL_CAPACITY_MS2, PANDA_CARTESIAN_ACCEL_CAPACITY_MS2
 from concerto.safety.api import AgentSnapshot, JacobianControlModel
@@ -30,8 +31,7 @@ _PANDA_CHAIN = SerialChain(CHAINS["panda"])
 
 def base_rotation(yaw: float) -> FloatArray:
     """Give the orientation of a base that is turned about the vertical by ``yaw`` rad, shape ``(3, 3)``."""
-    cosine, sine = math.cos(yaw), math.sin(yaw)
-    return np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+    return rotation_from_rpy((0.0, 0.0, yaw))
 
 
 def tcp_jacobian(arm_qpos: FloatArray, base_yaw: float) -> FloatArray:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, cast
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
 
 from chamber.envs._forwarding import AttributeForwarding, find_attribute
-from chamber.envs._spaces import AnyEnv, Observation
+from chamber.envs._spaces import AnyEnv, Observation, zeros_like
 from chamber.envs._stage1_rules import ConditionConfig, resolve_condition
 from chamber.envs._state_synthesis import StateField, StateSynthesizer, pose_field
 
@@ -116,12 +115,8 @@ def _layouts(ego: str, partner: str) -> dict[str, list[StateField]]:
 
 
 def _zeroed(channels: dict[str, Any], *, keep: frozenset[str] = frozenset()) -> dict[str, Any]:
-    return {name: value if name in keep else _zeros_like(value) for name, value in channels.items()}
-
-
-def _zeros_like(value: Any) -> Any:
-    """Zeros of the same kind, a tensor's (which has ``new_zeros``) on its device; what has no shape stays as it is."""
-    if not hasattr(value, "shape"):
-        return value
-    new_zeros = getattr(value, "new_zeros", None)
-    return new_zeros(value.shape) if callable(new_zeros) else np.zeros_like(value)
+    """Zeros for everything that has a shape and is not kept."""
+    return {
+        name: value if name in keep or not hasattr(value, "shape") else zeros_like(value)
+        for name, value in channels.items()
+    }

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber.agents.joint_delta import JointDeltaDrive
+from chamber.envs._panda_poses import PANDA_RETRACTED_QPOS
 from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
 from chamber.envs._spaces import AnyEnv
 from chamber.envs._stage1_rules import (
@@ -44,6 +45,7 @@ from chamber.envs._stage1_scene import AGENT_BASE_POSE_XYZ, AGENT_BASE_YAW, CUBE
 from chamber.envs._stage1_scoring import is_pressed_open, normalized_reward
 from chamber.envs.stage1_obs_filter import Stage1ASStateSynthesizer, Stage1OMChannelFilter
 from chamber.envs.stage1_vector import Stage1AutoResetWrapper
+from chamber.sim.robots import robot_model
 from concerto.safety.api import AgentControlModel, AgentSnapshot, Bounds
 from ripieno.randomness import derive_substream
 
@@ -77,20 +79,6 @@ _SAFETY_RADIUS_BY_UID: Mapping[str, float] = {
     EGO_UID: PANDA_SAFETY_RADIUS_M,
     PANDA_PARTNER_UID: PANDA_SAFETY_RADIUS_M,
     FETCH_UID: FETCH_SAFETY_RADIUS_M,
-}
-
-_PANDA_READY_QPOS = (0.0, math.pi / 8, 0.0, -5 * math.pi / 8, 0.0, 3 * math.pi / 4, -math.pi / 4, 0.04, 0.04)
-_FETCH_READY_QPOS = (
-    *(0.0, 0.0, 0.0, 0.386, 0.0, 0.0, 0.0, -math.pi / 4, 0.0, math.pi / 4, 0.0, math.pi / 3, 0.0, 0.015, 0.015),
-)
-# Of two Pandas that face each other over the same point the second one starts drawn back: with equal joints their hands
-# would be one inside the other.
-_PANDA_PARTNER_READY_QPOS = (0.0, -math.pi / 4, 0.0, -7 * math.pi / 8, 0.0, 5 * math.pi / 8, -math.pi / 4, 0.04, 0.04)
-
-_READY_QPOS_BY_UID: Mapping[str, tuple[float, ...]] = {
-    EGO_UID: _PANDA_READY_QPOS,
-    PANDA_PARTNER_UID: _PANDA_PARTNER_READY_QPOS,
-    FETCH_UID: _FETCH_READY_QPOS,
 }
 
 
@@ -141,6 +129,11 @@ class Stage1PickPlaceEnv(RigTaskEnv):
         self._goal_thresh = GOAL_THRESHOLD_M
         self._force_torque_noise_sigma = force_torque_noise_sigma
         self._noise_generators: dict[int, np.random.Generator] = {}
+        # Of two Pandas that face each other over the same point the second one starts drawn back: with equal joints
+        # their hands would be one inside the other.
+        self._start_qpos = {uid: robot_model(uid).ready_qpos for uid in condition.agent_uids}
+        if PANDA_PARTNER_UID in self._start_qpos:
+            self._start_qpos[PANDA_PARTNER_UID] = np.array(PANDA_RETRACTED_QPOS)
         super().__init__(
             scene=pickplace_scene(condition),
             agent_uids=condition.agent_uids,
@@ -203,7 +196,7 @@ class Stage1PickPlaceEnv(RigTaskEnv):
         goal_xy = CUBE_SPAWN_CENTRE_XY_M + rng.uniform(-half_width, half_width, 2)
         goal = np.array([*goal_xy, rng.uniform(0.0, MAX_GOAL_HEIGHT_M) + CUBE_HALF_SIZE_M])
         return EpisodeStart(
-            joint_positions={uid: np.array(_READY_QPOS_BY_UID[uid]) for uid in self.agent_uids},
+            joint_positions=self._start_qpos,
             body_poses={
                 CUBE: np.array([*cube_xy, CUBE_HALF_SIZE_M, 1.0, 0.0, 0.0, 0.0]),
                 GOAL_MARKER: np.array([*goal, 1.0, 0.0, 0.0, 0.0]),

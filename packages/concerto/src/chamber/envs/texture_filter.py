@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import spaces
 
-from chamber.envs._spaces import AnyEnv, Observation
+from chamber.envs._spaces import AnyEnv, Observation, zeros_like
 
 __all__ = ["TextureFilterObsWrapper"]
 
@@ -41,16 +40,10 @@ class TextureFilterObsWrapper(gym.ObservationWrapper[Observation, Any, Observati
             channels: object = filtered.get(uid)
             if isinstance(channels, dict):
                 filtered[uid] = {
-                    name: value if name in keep else _zeros_like(value)
+                    name: value if name in keep else zeros_like(value)
                     for name, value in cast("dict[str, Any]", channels).items()
                 }
         return {**observation, "agent": filtered}
-
-
-def _zeros_like(value: Any) -> Any:
-    """Zeros of the same shape and type; a tensor (which has ``new_zeros``) stays on its device."""
-    new_zeros = getattr(value, "new_zeros", None)
-    return new_zeros(value.shape) if callable(new_zeros) else np.zeros_like(value)
 
 
 def _warn_about_unknown_names(space: object, keep: Mapping[str, frozenset[str]]) -> None:

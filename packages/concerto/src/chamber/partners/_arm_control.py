@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from chamber._observations import as_array, leaf
 from chamber.agents._chain import _place_frames, _write_linear_columns
+from chamber.agents._transforms import rotation_from_rpy
 from chamber.partners._parameters import finite_floats
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
@@ -74,8 +75,7 @@ class ArmPartner(PartnerBase):
         self._uid = self._text("uid")
         self._base_position = finite_floats("base_xyz", self._text("base_xyz"), count=3)
         yaw = math.radians(self._number("base_yaw_deg", minimum=-math.inf))
-        cosine, sine = math.cos(yaw), math.sin(yaw)
-        self._base_rotation = np.array([[cosine, -sine, 0.0], [sine, cosine, 0.0], [0.0, 0.0, 1.0]])
+        self._base_rotation = rotation_from_rpy((0.0, 0.0, yaw))
         self.n_incomplete_observations = 0
 
     def reset(self, *, seed: int | None = None) -> None:

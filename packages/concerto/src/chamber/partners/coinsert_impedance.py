@@ -30,7 +30,8 @@ from chamber.partners.registry import register_partner
 __all__ = ["COINSERT_CHAMFER_M", "CoInsertBaseInserter", "CoInsertReferenceHolder"]
 
 COINSERT_CHAMFER_M = 5e-4
-"""Offset from the axis at which the mouth of the socket still catches the tip of the peg."""
+"""Offset from the axis at which a chamfered mouth catches the tip of the peg: part of the envelope that an inserter
+declares, although the socket of the task has no chamfer."""
 
 _N_ARM_JOINTS = 7
 _GRIPPER_COMMAND = -1.0
