@@ -117,14 +117,13 @@ class ArmSafety:
        it is certified; holding still (zero displacements) is what remains.
     3. A nominal action inside the box that satisfies every row and is certified is returned bit for bit.
 
-    What is guaranteed. Holding still, a zero action, brings the ego to rest (slower than 0.1 m/s) within a plan's
-    0.15 s.
+    What is guaranteed. Holding still, a zero action, brings the ego to rest (slower than 0.12 m/s) within a plan's
+    0.15 s. For every watched pair of spheres, at every time of the answer's plan:
 
-    * While holding still keeps every watched pair clear of the partner's worst declared motion for that time, so does
-      every answer: nothing is touched in the coming step, and the ego can be at rest before the partner is there.
-    * When holding still does not, because the partner has come near, the answer is at no time of its plan nearer to
-      the partner's worst motion, nor to the partner where it is now, than holding still would be. A contact that
-      happens then could have happened to an ego at rest as well.
+    * While holding still keeps the pair clear of the partner's worst declared motion, so does the answer: it does not
+      touch in the coming step, and the ego can be at rest before the partner is there.
+    * When holding still does not, because the partner has come near, the answer brings the pair no nearer than holding
+      still would, wherever the partner goes. If it touches then, it would touch an ego at rest as well.
 
     This holds if
 
