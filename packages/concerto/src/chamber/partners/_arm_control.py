@@ -7,7 +7,6 @@ step of 0.05 s. Cartesian commands are metres (and radians) per control step, in
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from chamber._observations import as_array, leaf
 from chamber.agents._chain import _place_frames, _write_linear_columns
 from chamber.agents._transforms import rotation_from_rpy
-from chamber.partners._parameters import finite_floats
+from chamber.partners._parameters import finite_floats, warn_about_unknown_keys
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
 
@@ -44,8 +43,6 @@ JOINT_STEP_PER_ACTION_RAD = 0.1
 
 _QUATERNION_FLOOR = 1e-12
 _SMALLEST_ANGLE_RAD = 1e-6
-_METADATA = frozenset({"action_dim", "other_uid", "role", "task"})
-"""Keys that those who seat partners may add and no controller reads."""
 
 
 class ArmPartner(PartnerBase):
@@ -68,10 +65,7 @@ class ArmPartner(PartnerBase):
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        unknown = sorted(spec.extra.keys() - self.defaults.keys() - _METADATA - {"urdf_path"})
-        if unknown:
-            known = ", ".join(sorted(self.defaults))
-            warnings.warn(f"{spec.class_name} has no parameter {unknown[0]!r}; it has {known}", stacklevel=2)
+        warn_about_unknown_keys(spec, {*self.defaults, "urdf_path"})
         self._uid = self._text("uid")
         self._base_position = finite_floats("base_xyz", self._text("base_xyz"), count=3)
         yaw = math.radians(self._number("base_yaw_deg", minimum=-math.inf))

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["finite_floats", "positive_integer"]
+from chamber.partners.api import PartnerSpec
+
+__all__ = ["finite_floats", "positive_integer", "warn_about_unknown_keys"]
+
+_METADATA = frozenset({"action_dim", "other_uid", "role", "task"})
+"""Keys that those who seat partners may add and no controller reads."""
+
+
+def warn_about_unknown_keys(spec: PartnerSpec, known: Collection[str]) -> None:
+    """Give a ``UserWarning`` when a partner was given a parameter that it does not have: usually a misspelt one."""
+    unknown = sorted(spec.extra.keys() - set(known) - _METADATA)
+    if unknown:
+        message = f"{spec.class_name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
+        warnings.warn(message, stacklevel=3)
 
 
 def finite_floats(name: str, text: str, *, count: int) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._parameters import finite_floats
+from chamber.partners._parameters import finite_floats, warn_about_unknown_keys
 from chamber.partners.api import PartnerSpec
 from chamber.partners.interface import PartnerBase
 from chamber.partners.registry import register_partner
@@ -43,7 +43,7 @@ class HandoverPresenterPartner(PartnerBase):
         spec: ``extra`` may hold ``variant`` (``"matched"``; it names the random stream, and partners of one variant
             share it) and any of ``lateral_offset_x_m``, ``lateral_offset_y_m``, ``lateral_sigma_m``,
             ``grasp_pose_bias_deg``, ``grasp_pose_sigma_deg``, ``timing_skew_bias_s``, ``timing_skew_sigma_s``; absent
-            ones are 0.
+            ones are 0. An unknown key has no effect and gives a ``UserWarning``.
 
     Raises:
         ValueError: a parameter is not a finite number, or a sigma is negative.
@@ -51,6 +51,7 @@ class HandoverPresenterPartner(PartnerBase):
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
+        warn_about_unknown_keys(spec, {"variant", *_MEANS, *_SIGMAS})
         values = {
             name: float(finite_floats(name, spec.extra.get(name, "0"), count=1)[0]) for name in (*_MEANS, *_SIGMAS)
         }

@@ -111,6 +111,13 @@ class TestInserter:
         actions = [arm.act(seen(tip=(0.0, 0.0, -depth))) for depth in depths]
         assert any(action[2] > 0.0 for action in actions) == gets_stuck
 
+    def test_the_search_knows_a_plane_also_where_the_axis_is_the_x_axis_to_the_last_bit(self):
+        arm = inserter(kp="1", ki="0", damping="0", step_max="1")
+        stuck = seen(tip=(-0.01, 0.0, 0.0), socket_quaternion=(0.5, 0.5, 0.5, 0.5))
+        deeper, *beside = 0.1 * [arm.act(stuck)[:3] for _ in range(9)][-1]
+        assert np.hypot(*beside) == pytest.approx(0.003, rel=1e-4)
+        assert deeper == pytest.approx(-0.005, rel=1e-4)
+
     def test_an_approach_ends_a_stall_and_counts_as_the_call_before(self):
         arm = inserter()
         inside, beside = seen(tip=(0.0, 0.0, -0.010)), seen(tip=(0.0013, 0.0, -0.010))

@@ -141,3 +141,9 @@ class TestSpecification:
 @pytest.mark.parametrize("name", ["train", "learn", "update", "fit", "set_weights", "load_state_dict"])
 def test_it_is_frozen(name: str):
     assert not hasattr(presenter(), name)
+
+
+def test_a_misspelt_parameter_is_pointed_out_and_metadata_of_a_seat_is_not() -> None:
+    with pytest.warns(UserWarning, match=r"has no parameter 'grasp_bias_deg'; it has grasp_pose_bias_deg"):
+        load_partner(PartnerSpec(HANDOVER_PRESENTER_CLASS, 0, None, None, {"grasp_bias_deg": "15"}))
+    load_partner(PartnerSpec(HANDOVER_PRESENTER_CLASS, 0, None, None, {"role": "presenter", "task": "handover_place"}))
