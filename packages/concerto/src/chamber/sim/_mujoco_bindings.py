@@ -7,9 +7,21 @@ import os
 from typing import Any, TypeAlias
 
 # MuJoCo chooses how it renders when it is imported. Where EGL is missing, only rendering fails.
-os.environ.setdefault("MUJOCO_GL", "egl")
+_wanted = os.environ.setdefault("MUJOCO_GL", "egl")
 
-import mujoco as _untyped
+try:
+    import mujoco as _untyped
+except Exception as error:  # whatever the library of that name says
+    if isinstance(error, ModuleNotFoundError) and error.name == "mujoco":
+        raise ImportError(
+            'MuJoCo is not installed; install it with: pip install "ripieno-concerto[chamber]"'
+        ) from error
+    # It is there, but cannot draw as MUJOCO_GL wants: states need no pictures, and who asks for one is told.
+    os.environ["MUJOCO_GL"] = "disabled"
+    try:
+        import mujoco as _untyped
+    finally:
+        os.environ["MUJOCO_GL"] = _wanted
 
 __all__ = ["MjData", "MjModel", "MjSpec", "MjsBody", "MjsGeom", "mujoco"]
 

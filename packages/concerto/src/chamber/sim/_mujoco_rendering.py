@@ -85,15 +85,15 @@ class _Canvas:
         visual.quality.shadowsize = _SHADOW_PIXELS
         try:
             context = _context_class()(visual.global_.offwidth, visual.global_.offheight)
-            context.make_current()
-            target = mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100))
+            with context.as_current():
+                target = mujoco.MjrContext(model, int(mujoco.mjtFontScale.mjFONTSCALE_100))
+                mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), target)
         except Exception as error:
             raise ChamberEnvCompatibilityError(
                 "there is no off-screen rendering on this machine "
-                f"(MUJOCO_GL={os.environ.get('MUJOCO_GL')!r}, {type(error).__name__}: {error}); on Debian and Ubuntu "
-                "install it with: apt-get install libegl1 libgl1-mesa-dri (ADR-001 §Risks)"
+                f"(MUJOCO_GL={os.environ.get('MUJOCO_GL')!r}, {type(error).__name__}: {error}); leave MUJOCO_GL unset, "
+                "and on Debian and Ubuntu install: apt-get install libegl1 libgl1-mesa-dri (ADR-001 §Risks)"
             ) from error
-        mujoco.mjr_setBuffer(int(mujoco.mjtFramebuffer.mjFB_OFFSCREEN), target)
         target.readDepthMap = int(mujoco.mjtDepthMap.mjDEPTH_ZEROFAR)
         self._context = context
         self._target = target
@@ -113,12 +113,12 @@ class _Canvas:
         mujoco.mjv_updateCamera(self._model, data, self._view, self._drawing)
         everything = int(mujoco.mjtCatBit.mjCAT_ALL)
         mujoco.mjv_updateScene(self._model, data, self._option, None, self._view, everything, self._drawing)
-        self._context.make_current()
-        rgb, closeness = self._shoot(camera, with_sky=self._is_for_people)
-        if self._is_for_people:
-            # The sky is a box around the camera: for depth it must not be there.
-            _, closeness = self._shoot(camera, with_sky=False)
-        else:
+        with self._context.as_current():  # and of no thread afterwards: the next picture may be taken by another one
+            rgb, closeness = self._shoot(camera, with_sky=self._is_for_people)
+            if self._is_for_people:
+                # The sky is a box around the camera: for depth it must not be there.
+                _, closeness = self._shoot(camera, with_sky=False)
+        if not self._is_for_people:
             rgb[closeness == 0.0] = _SKY_COLOUR
         # 1 at the near plane, 0 at the far plane, and linear in 1 / depth.
         depth = camera.near * far / (camera.near + closeness * (far - camera.near))

@@ -6,10 +6,11 @@ import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NoReturn
 
 import numpy as np
 
-from chamber.errors import SimulationDivergedError
+from chamber.errors import ChamberEnvCompatibilityError, SimulationDivergedError
 from chamber.sim._mujoco_bindings import MjData, mujoco
 from chamber.sim._mujoco_forces import GeomMask, add_contact_forces, deepest_overlap, link_wrench
 from chamber.sim._mujoco_model import BodyAddress, LinkAddress, compile_scene
@@ -19,6 +20,9 @@ from chamber.sim.backend import FloatArray, IndexArray, Picture
 from chamber.sim.scene import Motion, SceneSpec
 
 __all__ = ["MujocoBackend"]
+
+MOST_COPIES = 4096
+"""No backend holds more copies: each takes 17 MB of addresses and, once it has moved, one or two of memory."""
 
 _WARNINGS = (
     "singular inertia",
@@ -45,17 +49,21 @@ class MujocoBackend:
 
     Args:
         scene: what to build.
-        num_envs: number of copies, >= 1.
+        num_envs: number of copies, 1 to `MOST_COPIES`.
 
     Raises:
         ValueError: ``num_envs`` is out of range.
         KeyError: the scene names a robot model, link or body that is not there.
-        ChamberEnvCompatibilityError: MuJoCo refuses the scene, or a contact rule cannot be kept.
+        ChamberEnvCompatibilityError: MuJoCo refuses the scene, a contact rule cannot be kept, or the memory does not
+            suffice.
     """
 
     def __init__(self, scene: SceneSpec, *, num_envs: int) -> None:
+        num_envs = operator.index(num_envs)
         if num_envs < 1:
             raise ValueError(f"num_envs must be >= 1, got {num_envs}")
+        if num_envs > MOST_COPIES:
+            raise ValueError(f"num_envs must be <= {MOST_COPIES}, got {num_envs}")
         self._scene = scene
         self._num_envs = num_envs
         self._all = list(range(num_envs))
@@ -71,7 +79,10 @@ class MujocoBackend:
             for body in scene.bodies
             if body.motion in {Motion.FREE, Motion.KINEMATIC}
         }
-        self._datas = [mujoco.MjData(model) for _ in range(num_envs)]
+        try:
+            self._datas = [mujoco.MjData(model) for _ in range(num_envs)]
+        except mujoco.FatalError as error:
+            raise ChamberEnvCompatibilityError(f"no memory for {num_envs} copies of this scene: {error}") from error
         # Views into the memory of each copy, which never moves: every attribute of `MjData` would make a new one.
         self._warning_counts = [data.warning.number for data in self._datas]
         self._controls = [data.ctrl for data in self._datas]
@@ -317,6 +328,13 @@ class MujocoBackend:
             self._helpers = None
 
     # --- private --------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse `copy.deepcopy` and `pickle`: a copy of the views would no longer look into the simulation."""
+        raise TypeError(
+            "a simulation cannot be copied or pickled; build another one with the same arguments, and put it into this "
+            "state with save_state and restore_state"
+        )
 
     def _refresh(self, env: int) -> None:
         """Compute all that follows from the state of a copy."""

@@ -97,6 +97,8 @@ class GeomSpec:
         if len(self.size) != _NUMBERS_OF_SHAPE[self.shape] or not all(_is_positive(value) for value in self.size):
             needed = _NUMBERS_OF_SHAPE[self.shape]
             raise ValueError(f"size of {self.shape} {self.name!r} must be {needed} numbers > 0, got {self.size}")
+        _require_finite(f"geom {self.name!r}", position=self.position, quaternion=self.quaternion, rgba=self.rgba)
+        _require_finite(f"geom {self.name!r}", mass=self.mass, density=self.density, friction=self.friction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class BodySpec:
             raise ValueError(f"attached_to of body {self.name!r} must be given exactly for an attached body")
         if (self.mass is None) != (self.diagonal_inertia is None):
             raise ValueError(f"body {self.name!r} needs mass and diagonal_inertia together")
+        _require_finite(f"body {self.name!r}", position=self.position, quaternion=self.quaternion)
+        _require_finite(f"body {self.name!r}", mass=self.mass, diagonal_inertia=self.diagonal_inertia)
         _require_unique(f"geom of body {self.name!r}", (geom.name for geom in self.geoms))
 
 
@@ -158,6 +162,11 @@ class RobotSpec:
     base_position: Vector3 = _ORIGIN
     base_yaw: float = 0.0
     friction: float = 0.3
+
+    def __post_init__(self) -> None:
+        _require_finite(
+            f"robot {self.uid!r}", base_position=self.base_position, base_yaw=self.base_yaw, friction=self.friction
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +198,7 @@ class PinSpec:
             raise ValueError(f"damping of pin {self.name!r} must be finite and >= 0, got {self.damping}")
         if not self.force_limit > 0.0:
             raise ValueError(f"force_limit of pin {self.name!r} must be > 0, got {self.force_limit}")
+        _require_finite(f"pin {self.name!r}", link_offset=self.link_offset, body_offset=self.body_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +211,16 @@ class WeldSpec:
     position: Vector3 = _ORIGIN
     quaternion: Quaternion = IDENTITY_QUATERNION
 
+    def __post_init__(self) -> None:
+        _require_finite(f"weld {self.name!r}", position=self.position, quaternion=self.quaternion)
+
+
+MOST_PIXELS = 8192
+"""Of a side of a picture; drivers refuse frame buffers that are much larger."""
+
+SMALLEST_NEAR = 1e-4
+"""Nearest plane of a camera, m; MuJoCo ends the process for planes that are much nearer."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CameraSpec:
@@ -208,9 +228,9 @@ class CameraSpec:
 
     Attributes:
         name: key of its pictures.
-        width, height: pixels.
+        width, height: pixels, at most `MOST_PIXELS` each.
         field_of_view: vertical, rad.
-        near, far: clipping planes, m.
+        near, far: clipping planes, m, ``near`` at least `SMALLEST_NEAR`.
         position: of the eye; world, or in the frame of ``mount``.
         target: point it looks at, world, with world z up; exactly when it has no ``mount``.
         mount: link it is fixed to; it then looks along the x axis of the camera frame, z up.
@@ -237,6 +257,17 @@ class CameraSpec:
             raise ValueError(f"field_of_view of camera {self.name!r} must be in (0, pi), got {self.field_of_view}")
         if self.width < 1 or self.height < 1:
             raise ValueError(f"camera {self.name!r} must be at least 1 x 1, got {self.width} x {self.height}")
+        if max(self.width, self.height) > MOST_PIXELS:
+            raise ValueError(
+                f"camera {self.name!r} must be at most {MOST_PIXELS} pixels wide and high, "
+                f"got {self.width} x {self.height}"
+            )
+        if not SMALLEST_NEAR <= self.near < self.far < math.inf:
+            raise ValueError(
+                f"camera {self.name!r} must have {SMALLEST_NEAR} <= near < far, finite, got {self.near} and {self.far}"
+            )
+        _require_finite(f"camera {self.name!r}", position=self.position, quaternion=self.quaternion)
+        _require_finite(f"camera {self.name!r}", target=self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +289,7 @@ class ContactRule:
 
     def __post_init__(self) -> None:
         pair = f"of contact between {self.first!r} and {self.second!r}"
+        _require_finite(f"contact between {self.first!r} and {self.second!r}", friction=self.friction)
         if self.time_constant is not None and not _is_positive(self.time_constant):
             raise ValueError(f"time_constant {pair} must be finite and > 0, got {self.time_constant}")
         if self.impedance is not None and not all(0.0 < value < 1.0 for value in self.impedance):
@@ -310,6 +342,13 @@ class SceneSpec:
                 f"{self.physics_timestep}"
             )
         object.__setattr__(self, "substeps", substeps)
+
+
+def _require_finite(what: str, **values: float | tuple[float, ...] | None) -> None:
+    for name, value in values.items():
+        numbers = value if isinstance(value, tuple) else () if value is None else (value,)
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"{name} of {what} must be finite, got {value}")
 
 
 def _is_positive(value: float) -> bool:

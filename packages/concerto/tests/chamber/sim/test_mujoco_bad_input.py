@@ -1,5 +1,9 @@
 """What is wrong is named, with what would be right, before anything changes."""
 
+import copy
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ from chamber.errors import ChamberEnvCompatibilityError
 from chamber.sim import make_backend
 from chamber.sim.mujoco_backend import MujocoBackend
 from chamber.sim.scene import (
+    SMALLEST_NEAR,
     BodySpec,
     CameraSpec,
     ContactRule,
@@ -173,3 +178,21 @@ def test_a_pin_must_hold_something_that_can_move():
 def test_there_must_be_a_copy():
     with pytest.raises(ValueError, match="num_envs must be >= 1, got 0"):
         make_backend(SCENE, num_envs=0)
+
+
+def test_an_absurd_number_of_copies_is_refused_before_anything_is_allocated():
+    with pytest.raises(ValueError, match="num_envs must be <= 4096, got 1000000000"):
+        MujocoBackend(SCENE, num_envs=10**9)
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_simulation_is_not_copied_into_one_that_does_something_else(rig, take):
+    with pytest.raises(TypeError, match="build another one"):
+        take(rig)
+
+
+def test_a_picture_of_the_nearest_plane_that_is_allowed_is_drawn():
+    near = dataclasses.replace(SCENE.cameras[0], near=SMALLEST_NEAR)
+    rig = MujocoBackend(dataclasses.replace(SCENE, cameras=(near,)), num_envs=1)
+    assert np.isfinite(rig.render("eye").depth).all()
+    rig.close()

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -266,6 +267,7 @@ def output_of(script, folder, **environment):
         {"__EGL_VENDOR_LIBRARY_DIRS": "/nowhere"},  # no driver
         {"PYOPENGL_PLATFORM": "glx"},  # no EGL
         {"MUJOCO_GL": "disable"},  # no rendering by choice
+        {"MUJOCO_GL": "nonsense"},  # which MuJoCo refuses to be imported with
     ],
     ids=str,
 )
@@ -278,3 +280,13 @@ def test_without_rendering_states_still_run_and_the_error_says_what_to_install(e
 @pytest.mark.parametrize("script", [SCRIPT, "import mujoco" + SCRIPT], ids=["alone", "after MuJoCo"])
 def test_no_screen_and_no_setting_is_needed(script, tmp_path):
     assert output_of(script, tmp_path) == "drawn (8, 9, 3)\n"
+
+
+def test_a_picture_may_be_taken_by_one_thread_and_the_next_by_another():
+    rig = rig_with(FRONT, bodies=(red_box((0.0, 0.0, 0.5)),))
+    with ThreadPoolExecutor(1) as other:
+        there = other.submit(rig.render, "front").result().rgb
+        here = rig.render("front").rgb
+        assert np.array_equal(here, there)
+        assert np.array_equal(other.submit(rig.render, "front").result().rgb, there)
+        rig.close()

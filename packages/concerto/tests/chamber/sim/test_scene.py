@@ -1,5 +1,6 @@
 """Scenes as data: what cannot be meant is refused when it is written down."""
 
+import dataclasses
 import math
 
 import pytest
@@ -107,3 +108,46 @@ def test_groups_of_a_robot_are_named_after_it():
     assert arm_group("ego") == "ego.arm"
     assert finger_group("ego") == "ego.fingers"
     assert arm_group("ego") != arm_group("partner")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda value: RobotSpec(uid="arm", model="panda_partner", base_position=(value, 0.0, 0.0)), "base_position"),
+        (lambda value: RobotSpec(uid="arm", model="panda_partner", base_yaw=value), "base_yaw"),
+        (lambda value: RobotSpec(uid="arm", model="panda_partner", friction=value), "friction"),
+        (lambda value: geom(position=(0.0, value, 0.0)), "position"),
+        (lambda value: geom(mass=value), "mass"),
+        (lambda value: geom(density=value), "density"),
+        (lambda value: geom(friction=value), "friction"),
+        (lambda value: geom(rgba=(0.0, 0.0, 0.0, value)), "rgba"),
+        (lambda value: body(position=(0.0, 0.0, value)), "position"),
+        (lambda value: body(quaternion=(value, 0.0, 0.0, 0.0)), "quaternion"),
+        (lambda value: body(mass=value, diagonal_inertia=(1.0, 1.0, 1.0)), "mass"),
+        (lambda value: body(mass=1.0, diagonal_inertia=(1.0, value, 1.0)), "diagonal_inertia"),
+        (lambda value: dataclasses.replace(pin(), link_offset=(value, 0.0, 0.0)), "link_offset"),
+        (lambda value: dataclasses.replace(pin(), body_offset=(value, 0.0, 0.0)), "body_offset"),
+        (lambda value: WeldSpec(name="weld", link=HAND, body="b", position=(value, 0.0, 0.0)), "position"),
+        (lambda value: ContactRule("one", "other", friction=value), "friction"),
+        (lambda value: camera(position=(value, 0.0, 0.0)), "position"),
+        (lambda value: camera(target=(value, 0.0, 0.0)), "target"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_not_finite_is_refused_where_it_is_written(make, name, value):
+    with pytest.raises(ValueError, match=rf"^{name} of .* must be finite, got"):
+        make(value)
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [(0.0, 1.0), (-1.0, 1.0), (1e-9, 1.0), (5.0, 1.0), (0.1, math.inf), (math.nan, 1.0), (0.1, math.nan)],
+)
+def test_clipping_planes_that_would_end_the_process_are_refused(near, far):
+    with pytest.raises(ValueError, match=r"camera 'camera' must have 0\.0001 <= near < far, finite"):
+        camera(near=near, far=far)
+
+
+def test_a_picture_larger_than_drivers_take_is_refused():
+    with pytest.raises(ValueError, match="at most 8192 pixels wide and high, got 8193 x 8"):
+        camera(width=8193)
