@@ -109,6 +109,12 @@ class Stage0SmokeEnv(RigTaskEnv):
         """Give ``success``, which is never."""
         return {"success": np.zeros(self.num_envs, dtype=bool)}
 
+    def step(self, action: Mapping[str, Any]) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
+        """Apply actions as every task does; ``info`` names no success, because there is none to reach."""
+        obs, reward, terminated, truncated, info = super().step(action)
+        del info["success"]
+        return obs, reward, terminated, truncated, info
+
     def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:
         """Give zero, shape ``(num_envs,)``."""
         return np.zeros(self.num_envs)

@@ -49,5 +49,7 @@ def check_command(ctx: click.Context, task: str, condition: str | None, as_json:
             click.echo(f"{mark}  {row.check.replace('_', ' ')}")
             if not row.passed:
                 click.echo(f"     {row.problem}\n     How to mend it: {row.remedy}")
+        if not is_solvable:
+            click.echo("--   success was not tried: no reference team is known to reach it here")
     if not all(row.passed for row in rows):
         ctx.exit(EXIT_NEGATIVE)

@@ -36,7 +36,8 @@ def round_headline(played: RoundRecord, *, named: bool = False) -> str:
         return f"{name}no episode was played to its end."
     if all(episode["success"] is None for episode in played.episodes):
         mean = sum(float(episode["total_reward"]) for episode in played.episodes) / n
-        return f"{name}{n} episodes of {played.config.slug}; it has no success, the mean reward is {mean:.3f}."
+        what = "1 episode" if n == 1 else f"{n} episodes"
+        return f"{name}{what} of {played.config.slug}; it has no success, the mean reward is {mean:.3f}."
     low, high = wilson_interval(played.n_successes, n)
     return (
         f"{name}{played.n_successes} of {n} episodes of {played.config.slug} end in success "

@@ -68,7 +68,7 @@ def make(task_id: str, *, version: int | None = None, **overrides: Any) -> Any:
     spec = get(task_id, version)
     if spec.env_factory is None:
         raise NotImplementedError(
-            f"{spec.slug} (tier {spec.tier}) is described and has no environment; see docs/reference/chamber-tasks.md"
+            f"{spec.slug} (tier {spec.tier}) has no environment; chamber.tasks.get({spec.task_id!r}) describes it"
         )
     module, _, attribute = spec.env_factory.rpartition(".")
     factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)

@@ -133,3 +133,11 @@ def test_help_needs_no_simulator_and_no_numbers(tmp_path: Path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_where_nothing_can_be_won_no_success_is_claimed_or_missed(tmp_path: Path):
+    done = run("run", "stage0_smoke", "--no-pictures", "--episode-length", 5, cwd=tmp_path)
+    assert "1 episode of stage0_smoke@v1; it has no success, the mean reward is 0.000." in done.stdout
+    done = run("check", "mpe_cooperative_push", cwd=tmp_path)
+    assert "the reference reaches success" not in done.stdout
+    assert "success was not tried" in done.stdout

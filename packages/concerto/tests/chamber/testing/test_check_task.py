@@ -205,9 +205,15 @@ def test_an_honest_task_passes():
 
 
 def test_a_task_that_has_no_failed_check_has_tried_them_all():
-    rows = run_all(task_checks(Honest))
+    rows = run_all(task_checks(Reaches, reference=lambda _env: Drives(1.0)))
     assert len(rows) == 17
     assert all(row.passed and row.claim for row in rows)
+
+
+def test_success_is_no_row_when_nobody_was_asked_to_reach_it():
+    names = [check.name for check in task_checks(Honest)]
+    assert len(names) == 16
+    assert "the_reference_reaches_success" not in names
 
 
 @pytest.mark.parametrize(
@@ -241,6 +247,11 @@ def test_a_planted_fault_is_named_with_its_remedy(check: str, cls: type):
     assert rows[check].remedy
     with pytest.raises(ConformanceError, match="How to mend it"):
         check_task(cls)
+
+
+def test_seed_0_is_tried_whatever_the_seeds():
+    rows = {row.check: row for row in run_all(task_checks(ZeroIsNoSeed, seeds=(1, 2)))}
+    assert not rows["a_seed_gives_one_start"].passed
 
 
 class Reaches(Honest):
@@ -278,6 +289,11 @@ def test_a_reference_that_reaches_success_passes():
 def test_a_reference_that_does_not_is_refused_with_the_count():
     with pytest.raises(ConformanceError, match=r"succeeds from 0 of the starts \(0, 1, 2\), 3 are needed"):
         check_task(Reaches, reference=lambda _env: Drives(0.5))
+
+
+def test_an_environment_of_gymnasium_can_be_judged_and_the_page_says_what_it_breaks():
+    rows = run_all(task_checks(lambda: gym.make("Pendulum-v1")))
+    assert [row.check for row in rows if not row.passed] == ["bad_actions_are_refused_and_change_nothing"]
 
 
 def two_copies() -> Any:
