@@ -100,6 +100,12 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         self.episode_length = episode_length
         self.root_seed = root_seed
         self.num_envs = num_envs
+        self._sensors = tuple(camera for camera in scene.cameras if camera.is_sensor)
+        if self._sensors and self.render_backend == "none":
+            raise ChamberEnvCompatibilityError(
+                f"cameras {[camera.name for camera in self._sensors]} are observations of this task, and rendering is "
+                "switched off: leave render_backend and CHAMBER_RENDER_BACKEND unset"
+            )
         self.rig: RigBackend = make_backend(scene, num_envs=num_envs, backend=backend)
         self.goal: FloatArray = np.zeros((num_envs, 3))
         self.elapsed_steps: NDArray[np.int32] = np.zeros(num_envs, dtype=np.int32)
@@ -111,12 +117,6 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             self._start_stream(env, f"{substream}.env{env:04d}")
         self._was_reset = np.zeros(num_envs, dtype=bool)
         self._is_ready = False
-        self._sensors = tuple(camera for camera in scene.cameras if camera.is_sensor)
-        if self._sensors and self.render_backend == "none":
-            raise ChamberEnvCompatibilityError(
-                f"cameras {[camera.name for camera in self._sensors]} are observations of this task, and rendering is "
-                "switched off: leave render_backend and CHAMBER_RENDER_BACKEND unset"
-            )
         self.action_space = spaces.Dict(
             {
                 uid: spaces.Box(-1.0, 1.0, (width,) if num_envs == 1 else (num_envs, width), np.float32)

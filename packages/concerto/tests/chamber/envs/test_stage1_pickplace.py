@@ -531,6 +531,15 @@ def test_a_bad_action_is_refused_and_nothing_moves(
     assert pandas.elapsed_steps[0] == 0
 
 
+def test_pictures_that_cannot_be_made_are_refused_before_a_simulator_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*_: object, **__: object) -> None:
+        raise AssertionError("nothing shall be built that nobody could close")
+
+    monkeypatch.setattr("chamber.envs._rig_env.make_backend", build)
+    with pytest.raises(ChamberEnvCompatibilityError, match="rendering is switched off"):
+        make_stage1_pickplace_env(condition_id="stage1_pickplace_vision_only", render_backend="none")
+
+
 def test_pictures_can_be_switched_off_by_argument_and_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for condition in ("stage1_pickplace_vision_only", "stage1_pickplace_vision_plus_force_torque_plus_proprio"):
         with pytest.raises(ChamberEnvCompatibilityError, match=r"fetch-1-fetch_hand.*CHAMBER_RENDER_BACKEND"):
