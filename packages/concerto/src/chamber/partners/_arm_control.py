@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from chamber._observations import as_array, leaf
-from chamber.agents._chain import _place_frames, _write_linear_columns
+from chamber.agents._chain import _tcps_and_jacobians
 from chamber.agents._transforms import rotation_from_rpy
 from chamber.partners._parameters import finite_floats, warn_about_unknown_keys
 from chamber.partners.api import PartnerSpec
@@ -328,19 +328,11 @@ def servo_on_chain(
         bound: see `servo`.
         integrals: see `servo`.
     """
-    n, n_joints = joints.shape
-    actions = np.zeros((n, n_joints + 1), dtype=np.float32)
-    is_valid = np.empty(n, dtype=np.bool_)
-    frames, jacobian = np.empty((n_joints + 2, 3, 4)), np.empty((3, n_joints))
-    for k in range(n):
-        _place_frames(origins, joints[k], frames)
-        tcp = frames[n_joints + 1, :, 3]
-        _write_linear_columns(frames, n_joints, tcp, jacobian)
-        is_valid[k] = _servo_row(
-            targets[k], base_position, base_rotation, tcp, jacobian, postures[k], kp, ki, step_max, damping,
-            radius, bound, integrals[k], actions[k],
-        )  # fmt: skip
-    return actions, is_valid, is_valid.sum()
+    tcp, _, jacobians = _tcps_and_jacobians(origins, joints)
+    return servo(
+        targets, base_position, base_rotation, tcp, jacobians, postures, kp, ki, step_max, damping, radius, bound,
+        integrals,
+    )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chamber.envs import cocarry
+from chamber.envs._cocarry_kernels import judge_step
 from chamber.envs.cocarry import (
     COCARRY_REWARD_STRESS_TANH_SCALE_N,
     COCARRY_REWARD_STRESS_THRESHOLD_N,
@@ -202,6 +203,37 @@ def test_documented_constants_keep_their_values() -> None:
         cocarry.COCARRY_DEFAULT_EPISODE_LENGTH,
         cocarry.COCARRY_REWARD_TRANSPORT_PBRS_COEFF,
     ) == (130.0, 110.0, 20.0, 0.5, 0.23, 0.025, 0.4, 0.1034, 0.1, (0.0, 0.12, 0.28), 0.02, 0.1, 15.0, 0.2, 15, 320, 1.0)
+
+
+@pytest.mark.parametrize("stress", [4.9, 5.0, 5.1])
+@pytest.mark.parametrize("tilt", [14.9, 15.0, 15.1])
+@pytest.mark.parametrize("distance", [0.125, 0.126])
+@pytest.mark.parametrize("speed", [0.2, 0.21])
+def test_the_compiled_judge_compares_as_the_rule_does(
+    stress: float, tilt: float, distance: float, speed: float
+) -> None:
+    one = np.ones(1, dtype=bool)
+    *_, flags = judge_step(
+        np.array([[distance, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]),
+        np.zeros((1, 3)),
+        np.array([stress]),
+        (np.array([[0.0, -speed]]),),
+        (np.array([0]),),
+        (np.array([0, 1]),),
+        one,
+        np.array([0.125, 15.0, 5.0, 0.2]),
+        np.array([tilt]),
+        np.zeros(1),
+    )
+    expected = evaluate_cocarry_success(
+        centroid_to_goal_dist=distance,
+        max_tilt_deg=tilt,
+        max_stress_proxy=stress,
+        both_static=speed <= 0.2,
+        goal_thresh=0.125,
+        stress_max=5.0,
+    )
+    assert flags[4, 0] == expected
 
 
 def test_stress_limits_follow_the_documented_rule() -> None:
