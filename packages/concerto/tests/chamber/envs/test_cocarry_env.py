@@ -468,9 +468,11 @@ def test_arms_and_bar_pass_through_each_other_unless_legacy(matched: CoCarryEnv)
     assert not matched.rig.net_force(EGO, "panda_link5").any()
     legacy = make_cocarry_env(collision="legacy")
     legacy.reset(seed=0)
-    groups = (f"{EGO}.arm", f"{PARTNER}.arm")
-    assert legacy.rig.penetration(*groups)[0] > 0.02
-    assert np.linalg.norm(legacy.rig.pair_force(*groups)) > 1000.0
+    arms, grip = (f"{EGO}.arm", f"{PARTNER}.arm"), ("bar", f"{EGO}.fingers")
+    np.testing.assert_allclose(legacy.rig.penetration(*arms), 0.058, atol=5e-4)
+    np.testing.assert_allclose(legacy.rig.penetration(*grip), 0.021, atol=5e-4)
+    assert 4.5e4 < np.linalg.norm(legacy.rig.pair_force(*arms)) < 5.5e4
+    assert 9e3 < np.linalg.norm(legacy.rig.pair_force(*grip)) < 1.1e4
     legacy.close()
 
 
