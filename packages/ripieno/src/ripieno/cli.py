@@ -53,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
         _fail(f"{place}{error.strerror or error}", code=2, debug="--debug" in arguments)
+    except ImportError as error:  # of a package that a demo needs
+        _fail(str(error), code=2, debug="--debug" in arguments)
     except RipienoError as error:
         _fail(str(error), code=1 if isinstance(error, IntegrityError) else 2, debug="--debug" in arguments)
     sys.exit(code if isinstance(code, int) else 0)

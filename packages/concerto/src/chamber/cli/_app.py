@@ -8,12 +8,15 @@ from typing import Any, NoReturn
 
 import click
 
-__all__ = ["COMMANDS", "EXIT_NEGATIVE", "EXIT_REFUSED", "chamber"]
+__all__ = ["COMMANDS", "EXIT_NEGATIVE", "EXIT_REFUSED", "EXIT_STOPPED", "chamber"]
 
 EXIT_NEGATIVE = 1
 """A check or a verdict is against what was given."""
 EXIT_REFUSED = 2
 """The input was refused, or something that is needed is not installed."""
+
+EXIT_STOPPED = 130
+"""Ctrl-C; a run folder that was begun holds what was played until then."""
 
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "list": ("_list", "list_command", "List tasks, conditions, partners and robots."),
@@ -57,7 +60,10 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("chamber: stopped", err=True)
+            ctx.exit(EXIT_STOPPED)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # Click answers them; a reader that has gone, as in `chamber list | head`, silently
         except Exception as error:
             if ctx.params.get("debug"):
@@ -92,5 +98,6 @@ def chamber(debug: bool) -> None:
       chamber run cocarry --episodes 5 --video out.mp4
       chamber render cocarry --out start.png --steps 0
 
-    Exit codes: 0 done; 1 a check or a comparison failed; 2 input refused, or something needed is not installed.
+    Exit codes: 0 done; 1 a check or a comparison failed; 2 input refused, or something needed is not installed;
+    130 stopped by Ctrl-C.
     """

@@ -58,6 +58,7 @@ def run_command(
       chamber run cocarry --condition cocarry_single_arm_positive_control
       chamber run cocarry --partner cocarry_stiff_impedance --out runs/stiff
       chamber run cocarry --partner cocarry_erratic --guard on
+      chamber run cocarry --import lazy --partner lazy
     """
     from chamber.rollout.config import SessionConfig
     from chamber.rollout.guard import Guard
@@ -101,6 +102,8 @@ def _play(config: SessionConfig, folder: Path, *, video: Path | None, no_picture
 
     if video is not None and no_pictures:
         raise InputError("--video needs pictures; leave --no-pictures out")
+    if video is not None and video.absolute() == folder.absolute():
+        raise InputError(f"--video and --out are both {video}; give one of them another name")
     file = None if video is None else PictureFile(video, overwrite=force)
     rounds = {config.task_id: config}
     pictures = None if no_pictures else _pictures(config, wanted=video is not None)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from chamber import tasks
 from chamber.errors import ChamberEnvCompatibilityError
 from chamber.rollout.guard import Guard, guarded
+from chamber.rollout.pictures import require_package
 from chamber.rollout.references import reference
 from chamber.rollout.team import Team, registered_seat
 from ripieno.errors import InputError
@@ -146,6 +147,7 @@ def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibili
     with closing(make_environment(config, render=True)) as env:
         env.reset(seed=0)
         try:
+            require_package("PIL")
             env.unwrapped.picture()
         except ChamberEnvCompatibilityError as error:
             return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import secrets
@@ -15,9 +16,19 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber.errors import ChamberEnvCompatibilityError
 from ripieno.errors import InputError
 
-__all__ = ["SUFFIXES", "Frame", "PictureFile", "captioned", "png_bytes", "require_picture_path", "write_pictures"]
+__all__ = [
+    "SUFFIXES",
+    "Frame",
+    "PictureFile",
+    "captioned",
+    "png_bytes",
+    "require_package",
+    "require_picture_path",
+    "write_pictures",
+]
 
 Frame = NDArray[np.uint8]
 """One picture, shape ``(height, width, 3)``."""
@@ -25,10 +36,27 @@ Frame = NDArray[np.uint8]
 SUFFIXES = (".gif", ".mp4", ".png")
 """What `write_pictures` can write."""
 
+_PACKAGES = {"PIL": "Pillow", "av": "PyAV"}
+
 _STRIP_HEIGHT = 28
 _STRIP_COLOUR = (24, 28, 34)
 _TEXT_COLOUR = (235, 238, 242)
 _TEXT_SIZE = 15
+
+
+def require_package(module: str) -> None:
+    """Check that a package is there before the work is done that needs it.
+
+    Raises:
+        ChamberEnvCompatibilityError: it is not; the message says how to install it.
+    """
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ChamberEnvCompatibilityError(
+            f"{_PACKAGES[module]} is not installed, and these pictures need it; install it with: "
+            'pip install "ripieno-concerto[chamber]"'
+        ) from error
 
 
 def require_picture_path(path: Path, *, overwrite: bool = False) -> None:
@@ -62,12 +90,14 @@ class PictureFile:
 
     Raises:
         InputError: the path cannot be used, a frame is no picture or differs in size from the first, or there was none.
+        ChamberEnvCompatibilityError: the package that writes such files is not installed.
     """
 
     def __init__(self, path: Path, *, frames_per_second: float = 20.0, overwrite: bool = False) -> None:
         require_picture_path(path, overwrite=overwrite)
         if not (np.isfinite(frames_per_second) and frames_per_second > 0.0):
             raise InputError(f"frames_per_second must be finite and > 0, got {frames_per_second}")
+        require_package("av" if path.suffix.lower() == ".mp4" else "PIL")
         self.path = path
         self.n_frames = 0
         self._shape: tuple[int, ...] = ()
