@@ -34,6 +34,21 @@ class UnboundedActions(Honest):
         self.action_space = spaces.Dict({uid: spaces.Box(-np.inf, np.inf, (2,)) for uid in self.agent_uids})
 
 
+class OneSpeed(Honest):
+    """A bound that leaves one action."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Dict({uid: spaces.Box(1.0, 1.0, (2,)) for uid in self.agent_uids})
+
+
+class NoInfo(Honest):
+    """A reset without a mapping."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], None
+
+
 class RewardIsNotANumber(Honest):
     """A reward that is NaN."""
 
@@ -119,6 +134,22 @@ class UsesGlobalGenerators(Honest):
 
     def reset(self, *, seed=None, options=None):
         random.random()
+        return super().reset(seed=seed)
+
+
+class SeedsNumpy(Honest):
+    """Seeds NumPy's generator."""
+
+    def reset(self, *, seed=None, options=None):
+        np.random.seed(seed)  # noqa: NPY002 - that is the fault
+        return super().reset(seed=seed)
+
+
+class SeedsPython(Honest):
+    """Seeds Python's generator."""
+
+    def reset(self, *, seed=None, options=None):
+        random.seed(seed)
         return super().reset(seed=seed)
 
 
@@ -220,6 +251,8 @@ def test_success_is_no_row_when_nobody_was_asked_to_reach_it():
     ("check", "cls"),
     [
         broken("actions_have_finite_bounds", UnboundedActions),
+        broken("actions_have_finite_bounds", OneSpeed),
+        broken("answers_have_the_shape_of_gymnasium", NoInfo),
         broken("answers_have_the_shape_of_gymnasium", RewardIsNotANumber),
         broken("answers_have_the_shape_of_gymnasium", FlagIsAnInteger),
         broken("observations_are_in_their_space", OutsideItsSpace),
@@ -230,6 +263,8 @@ def test_success_is_no_row_when_nobody_was_asked_to_reach_it():
         broken("a_start_forgets_earlier_episodes", RemembersEpisodes),
         broken("equal_actions_give_equal_bytes", Unrepeatable),
         broken("global_generators_are_left_alone", UsesGlobalGenerators),
+        broken("global_generators_are_left_alone", SeedsNumpy),
+        broken("global_generators_are_left_alone", SeedsPython),
         broken("observations_stay_as_they_were", Aliased),
         broken("actions_stay_as_they_were", ChangesItsInput),
         broken("two_environments_do_not_meet", SharesState),
@@ -247,6 +282,16 @@ def test_a_planted_fault_is_named_with_its_remedy(check: str, cls: type):
     assert rows[check].remedy
     with pytest.raises(ConformanceError, match="How to mend it"):
         check_task(cls)
+
+
+def test_judging_leaves_the_global_generators_as_they_were():
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    expected = (random.random(), np.random.random())  # noqa: NPY002
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    check_task(Honest)
+    assert (random.random(), np.random.random()) == expected  # noqa: NPY002
 
 
 def test_seed_0_is_tried_whatever_the_seeds():
