@@ -19,7 +19,7 @@ def main() -> None:
 
 def _say_in_one_line(message: Warning | str, *_where: object) -> None:
     """Say a warning without the line of code that it comes from."""
-    click.echo(f"chamber: {' '.join(str(message).split())}", err=True)
+    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 if __name__ == "__main__":

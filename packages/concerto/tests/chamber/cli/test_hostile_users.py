@@ -94,5 +94,5 @@ def test_a_warning_is_one_line_without_the_code_it_comes_from(tmp_path: Path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (line,) = {line for line in done.stderr.splitlines() if "colour" in line}
-    assert line.startswith("chamber: cocarry_impedance has no parameter 'colour'; it has ")
+    assert line.startswith("warning: cocarry_impedance has no parameter 'colour'; it has ")
     assert ".py" not in done.stderr
