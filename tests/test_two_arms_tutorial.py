@@ -29,7 +29,8 @@ def run_python(code: str, *, cwd: Path) -> str:
 @pytest.mark.slow
 def test_every_command_of_the_tutorial_runs_in_order(tmp_path: Path):
     commands = re.findall(r"^\.venv/bin/((?:chamber|ripieno) .*)$", TUTORIAL, re.MULTILINE)
-    assert len(commands) == 10
+    assert len(commands) == 12
+    (tmp_path / "lazy.py").write_text(python_blocks(TUTORIAL)[0])
     for command in commands:
         program, _, rest = command.partition(" ")
         done = subprocess.run(
@@ -43,6 +44,8 @@ def test_every_command_of_the_tutorial_runs_in_order(tmp_path: Path):
         if command.startswith("chamber run cocarry --episodes 5"):
             said = TUTORIAL.partition("```text\n")[2].partition("\nVideo")[0]
             assert said in done.stdout
+        if command.startswith("chamber run cocarry --import lazy"):
+            assert TUTORIAL.split("```text\n")[2].partition("```")[0] in done.stdout
     assert (tmp_path / "first.mp4").stat().st_size > 50_000
 
 
@@ -59,4 +62,4 @@ def test_the_how_to_judges_a_task(tmp_path: Path):
     assert run_python(first, cwd=tmp_path) == ""
     rows = run_python(second, cwd=tmp_path).splitlines()
     assert all(row.startswith("ok ") for row in rows)
-    assert len(rows) == 17
+    assert len(rows) == 16

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-__all__ = ["parameters_of", "what_is_played"]
+__all__ = ["importing", "parameters_of", "what_is_played"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def importing(command: _Command) -> _Command:
+    """Add ``--import``, which brings in partners that are no part of the package."""
+    return click.option(
+        "--import",
+        "modules",
+        multiple=True,
+        metavar="MODULE",
+        expose_value=False,
+        callback=_import_modules,
+        help="Import this first, from the current folder or installed: a module of yours that registers a partner.",
+    )(command)
+
+
+def _import_modules(ctx: click.Context, param: click.Parameter, modules: tuple[str, ...]) -> None:
+    if modules:
+        sys.path.insert(0, str(Path.cwd()))
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            if ctx.find_root().params.get("debug"):
+                raise
+            raise click.BadParameter(f"{module!r}: {type(error).__name__}: {error}", ctx, param) from error
 
 
 def what_is_played(command: _Command) -> _Command:
     """Add the argument TASK and the options that say what of it is played."""
     decorators = [
+        importing,
         click.argument("task", metavar="TASK"),
         click.option(
             "--condition", metavar="NAME", help="Condition of the task. Default: its first, see 'chamber list'."

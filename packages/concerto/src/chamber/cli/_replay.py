@@ -9,11 +9,13 @@ from pathlib import Path
 import click
 
 from chamber._progress import progress_bar
+from chamber.cli._options import importing
 
 __all__ = ["replay_command"]
 
 
 @click.command("replay")
+@importing
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_context
@@ -25,8 +27,9 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
     recorded it, within a tolerance otherwise. So is what the log says became of each episode.
 
     \b
-    Example:
+    Examples:
       chamber replay runs/first
+      chamber replay --import lazy runs/lazy
 
     Exit code 0: it came out as recorded; 1: it did not, or the folder does not verify.
     """

@@ -109,7 +109,8 @@ def registered_seat(uid: str, name: str, parameters: Mapping[str, str] | None = 
     try:
         partner = load_partner(PartnerSpec(name, 0, None, None, extra))
     except KeyError as error:
-        raise InputError(str(error.args[0])) from error
+        hint = "one of your own has to be imported first: chamber ... --import MODULE"
+        raise InputError(f"{error.args[0]}; {hint}") from error
     except ValueError as error:
         raise InputError(f"partner {name!r} of {uid!r}: {error}") from error
     return Seat(uid, name, extra, partner)

@@ -141,3 +141,32 @@ def test_where_nothing_can_be_won_no_success_is_claimed_or_missed(tmp_path: Path
     done = run("check", "mpe_cooperative_push", cwd=tmp_path)
     assert "the reference reaches success" not in done.stdout
     assert "success was not tried" in done.stdout
+
+
+LAZY = """
+import numpy as np
+from chamber.partners import PartnerBase, register_partner
+
+@register_partner("lazy")
+class LazyPartner(PartnerBase):
+    '''Stays where it is.'''
+
+    def act(self, obs, *, deterministic=True):
+        return np.zeros(2, dtype=np.float32)
+"""
+
+
+def test_a_partner_of_ones_own_is_imported_played_and_replayed(tmp_path: Path):
+    (tmp_path / "lazy.py").write_text(LAZY)
+    played = ("run", "mpe_cooperative_push", "--partner", "lazy", "--no-pictures", "--out", "run")
+    assert_refused(run(*played, cwd=tmp_path), "--import MODULE")
+    done = run(*played, "--import", "lazy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 episodes are identical" in run("replay", "--import", "lazy", "run", cwd=tmp_path).stdout
+    assert_refused(run("replay", "run", cwd=tmp_path), "--import MODULE")
+
+
+def test_a_module_that_cannot_be_imported_is_refused_with_its_own_words(tmp_path: Path):
+    (tmp_path / "broken.py").write_text("raise RuntimeError('half done')")
+    for module, said in (("broken", "'broken': RuntimeError: half done"), ("missing", "No module named 'missing'")):
+        assert_refused(run("run", "mpe_cooperative_push", "--import", module, cwd=tmp_path), said)
