@@ -459,6 +459,21 @@ def test_control_models_foresee_what_an_action_does_to_every_robot(
         assert errors[uid] < 0.4 * changes[uid], uid
 
 
+def test_the_model_of_the_fetch_has_the_mass_the_drive_and_the_speed_of_its_base(
+    with_fetch: Stage1PickPlaceEnv,
+) -> None:
+    with_fetch.reset(seed=0)
+    model, action = with_fetch.build_control_models()["fetch"], still(with_fetch)
+    for forward in (0.2, 0.2, 0.2, -0.2, 0.1):
+        action["fetch"][11] = forward
+        before = with_fetch.build_agent_snapshots()["fetch"]
+        foreseen = model.action_to_cartesian_accel(before, action["fetch"])
+        with_fetch.step(action)
+        after = with_fetch.build_agent_snapshots()["fetch"]
+        happened = (after.velocity - before.velocity) / with_fetch.control_timestep
+        np.testing.assert_allclose(foreseen, happened, rtol=0.02, atol=1e-3)
+
+
 def test_a_control_model_believes_the_joints_of_the_snapshot_and_measures_when_it_has_none(
     pandas: Stage1PickPlaceEnv,
 ) -> None:
