@@ -10,6 +10,7 @@ import numpy as np
 
 from chamber import tasks
 from chamber.rollout.pictures import png_bytes
+from chamber.rollout.references import reference
 from chamber.rollout.session import RoundRecord, SessionRecord
 from chamber.rollout.snapshots import Snapshot
 from ripieno.report import Figure, Section, Table, Verdict, png_to_svg, render_page
@@ -20,6 +21,10 @@ __all__ = ["RoundWords", "headline", "render_session_page", "round_headline"]
 _MOST_METRICS = 6
 """Columns of the episode table that belong to the task."""
 _SHOWN_FIRST = ("smallest_gap_m", "interventions")
+_UNITS = {"deg": "degrees", "m": "m", "n": "N", "s": "s"}
+"""Last word of a metric's name -> unit."""
+_UNITS_OF = {"centroid_to_goal": "m", "max_stress_proxy": "N"}
+"""Units of metrics whose documented names do not say it."""
 _SUCCESS = {True: "yes", False: "no", None: "-"}
 
 
@@ -93,18 +98,23 @@ def _verdict(played: RoundRecord) -> Verdict | None:
     if n == 0 or any(episode["success"] is None for episode in played.episodes):
         return None
     if played.n_successes == n:
-        return Verdict("good", "All succeed", f"Every one of the {n} episodes ends in success.")
+        said = "The episode ends in success." if n == 1 else f"Every one of the {n} episodes ends in success."
+        return Verdict("good", "All succeed", said)
     if played.n_successes == 0:
-        return Verdict("bad", "None succeeds", f"Not one of the {n} episodes ends in success.")
+        said = "The episode ends without success." if n == 1 else f"Not one of the {n} episodes ends in success."
+        return Verdict("bad", "None succeeds", said)
     return Verdict("warning", "Some succeed", f"{played.n_successes} of {n} episodes end in success.")
 
 
 def _round(played: RoundRecord, snapshots: Sequence[Snapshot], words: RoundWords | None) -> Section:
     config = played.config
     spec = tasks.get(config.task_id, config.version)
+    known = reference(config.task_id)
     if words is None:
-        words = RoundWords(f"{played.name}: {spec.title}", spec.notes.replace("`", ""))
-    condition = f"Condition {config.condition}. " if config.condition else ""
+        success = f"\n\nSuccess: {known.success}" if known.success else ""
+        words = RoundWords(f"{played.name}: {spec.title}", spec.notes.replace("`", "") + success)
+    about = known.conditions.get(config.condition or "", "")
+    condition = f"Condition {config.condition}: {about}. " if about else ""
     first, last = config.initial_state_seed(0), config.initial_state_seed(config.episodes - 1)
     seeds = f"with seed {first}" if first == last else f"with the seeds {first} to {last}"
     shots = [shot for shot in snapshots if shot.round_name == played.name]
@@ -149,10 +159,18 @@ def _episodes(played: RoundRecord) -> Table:
         for episode in played.episodes
     ]
     return Table(
-        ["Episode", "Seed", "Success", "Steps", "Reward", *(name.replace("_", " ") for name in metrics)],
+        ["Episode", "Seed", "Success", "Steps", "Reward", *map(_column, metrics)],
         rows,
         caption=f"The episodes of {played.name}; numbers of the task are those of the last control step.",
     )
+
+
+def _column(metric: str) -> str:
+    """Give the heading of a metric's column, as in ``smallest gap (m)``."""
+    words, _, last = metric.rpartition("_")
+    unit = _UNITS_OF.get(metric) or (_UNITS.get(last) if words else None)
+    name = metric if unit is None or metric in _UNITS_OF else words
+    return name.replace("_", " ") + (f" ({unit})" if unit else "")
 
 
 def _metrics(values: Mapping[str, Any]) -> list[str]:
@@ -166,7 +184,7 @@ def _how_to_check(record: SessionRecord) -> Section:
         heading="How to check this page",
         text=f"""
 'ripieno verify FOLDER' checks every byte of the folder that holds this page against run.json and the hash chain in
-events.jsonl. 'chamber replay FOLDER' also plays all {record.n_episodes} episodes again and compares every action, every
-observation and every reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere.
+events.jsonl. 'chamber replay FOLDER' also plays every episode again and compares every action, observation and
+reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere.
 """,
     )

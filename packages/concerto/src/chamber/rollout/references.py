@@ -29,11 +29,13 @@ class Reference:
         solvable: conditions in which the reference team succeeds; for a task without conditions, ``(None,)`` or
         nothing.
         build: makes the team for an environment and a condition.
+        success: what counts as success, in a sentence for readers; empty for a task that has none.
     """
 
     conditions: Mapping[str, str]
     solvable: tuple[str | None, ...]
     build: TeamBuilder
+    success: str = ""
 
     def condition(self, name: str | None) -> str | None:
         """Give a condition by name, the default for None.
@@ -223,6 +225,8 @@ def _handover(env: Any, condition: str | None) -> Team:
     )
 
 
+_PLACED = "The cube is within 0.025 m of the goal (green), and the ego is at rest."
+
 _REFERENCES: dict[str, Reference] = {
     "mpe_cooperative_push": Reference({}, (), _push),
     "stage0_smoke": Reference({}, (), _stage0),
@@ -236,6 +240,7 @@ _REFERENCES: dict[str, Reference] = {
             "stage1_pickplace_panda_only_mappo_shared_param",
         ),
         _pick_place,
+        _PLACED,
     ),
     "stage1_pickplace_om": Reference(
         {
@@ -244,6 +249,7 @@ _REFERENCES: dict[str, Reference] = {
         },
         ("stage1_pickplace_vision_only", "stage1_pickplace_vision_plus_force_torque_plus_proprio"),
         _pick_place,
+        _PLACED,
     ),
     "cocarry": Reference(
         {
@@ -253,6 +259,8 @@ _REFERENCES: dict[str, Reference] = {
         },
         ("cocarry_matched_panda_pair", "cocarry_xarm6_partner"),
         _co_carry,
+        "The middle of the bar is within 0.1 m of the goal (green) and the arms that hold it are at rest; from control "
+        "step 15 on the bar was never tilted by 15 degrees, and no hand held it with 5 N or more.",
     ),
     "handover_place": Reference(
         {
@@ -261,6 +269,8 @@ _REFERENCES: dict[str, Reference] = {
         },
         ("handover_matched_reference",),
         _handover,
+        "What remains of offset, grasp error and seating force after the ego's correction is below the limits of the "
+        "condition.",
     ),
     "coinsert": Reference(
         {
@@ -269,5 +279,7 @@ _REFERENCES: dict[str, Reference] = {
         },
         ("coinsert_matched_reference",),
         _co_insert,
+        "The peg is 38 mm deep and within 5 degrees of the bore, everything is at rest, and neither the contact force "
+        "(at most 64 N) nor the force at the holder's hand (at most 38 N) was ever too large.",
     ),
 }

@@ -10,6 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chamber.envs._cocarry_limits import resolve_cocarry_limits
+from chamber.envs._cocarry_rules import COCARRY_GOAL_THRESH_M, COCARRY_SETTLE_WINDOW_STEPS, COCARRY_TILT_MAX_DEG
+from chamber.envs._coinsert_limits import resolve_coinsert_limits
+from chamber.envs._coinsert_rules import COINSERT_AXIS_ALIGN_TOL_DEG, COINSERT_DEPTH_EPS_M, COINSERT_DEPTH_TARGET_M
+from chamber.envs._stage1_rules import GOAL_THRESHOLD_M
 from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Trajectory
 from chamber.rollout.guard import Guard
@@ -278,3 +283,35 @@ def test_every_playable_task_has_a_reference_with_its_solvable_conditions():
     for name in reference_tasks():
         known = set(reference(name).conditions)
         assert set(reference(name).solvable) <= known, name
+
+
+def test_the_sentences_on_success_name_the_limits_that_decide():
+    carry, insert = reference("cocarry").success, reference("coinsert").success
+    for words in (f"{COCARRY_GOAL_THRESH_M:g} m", f"{COCARRY_TILT_MAX_DEG:g} degrees", f"{cocarry_limit():g} N"):
+        assert words in carry
+    assert f"step {COCARRY_SETTLE_WINDOW_STEPS} " in carry
+    limits = resolve_coinsert_limits("v2")
+    depth_mm = 1000 * (COINSERT_DEPTH_TARGET_M - COINSERT_DEPTH_EPS_M)
+    for words in (
+        f"{depth_mm:g} mm",
+        f"{COINSERT_AXIS_ALIGN_TOL_DEG:g} degrees",
+        f"{limits.f_insert_max_n:g} N",
+        f"{limits.f_couple_max_n:g} N",
+    ):
+        assert words in insert
+    assert f"{GOAL_THRESHOLD_M} m" in reference("stage1_pickplace_as").success
+
+
+def cocarry_limit() -> float:
+    return resolve_cocarry_limits("v2").stress_max_n
+
+
+def test_a_page_says_what_success_is_and_gives_units(tmp_path: Path):
+    config = SessionConfig.of("cocarry", episode_length=2)
+    run_session({"cocarry": config}, tmp_path / "run", page=render_session_page)
+    page = (tmp_path / "run/index.html").read_text()
+    assert "Success: The middle of the bar" in page
+    assert "The episode ends without success." in page
+    assert "cocarry_matched_panda_pair: two Pandas with the same controller." in page
+    for heading in ("centroid to goal (m)", "max stress proxy (N)", "max tilt (degrees)"):
+        assert heading in page
