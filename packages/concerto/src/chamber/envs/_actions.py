@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numba import njit
@@ -32,6 +32,9 @@ def checked_actions(
     Raises:
         ValueError: a robot is missing or unknown, a shape is wrong, or a component is not finite.
     """
+    if not isinstance(cast("object", action), Mapping):
+        kind = type(action).__name__
+        raise ValueError(f"step() takes a mapping from uid to action, got {kind}")  # noqa: TRY004 - as documented
     if action.keys() != widths.keys():
         raise ValueError(_what_is_wrong_with_the_uids(action, widths))
     checked: dict[str, FloatArray] = {}
@@ -53,8 +56,9 @@ def checked_actions(
 def _what_is_wrong_with_the_uids(action: Mapping[str, Any], widths: Mapping[str, int]) -> str:
     missing = sorted(widths.keys() - action.keys())
     if missing:
-        return f"step() action missing uid {missing[0]!r}; got keys {sorted(action)}"
-    return f"step() action has unknown uid {min(action.keys() - widths.keys())!r}; the robots are {sorted(widths)}"
+        return f"step() action missing uid {missing[0]!r}; got keys {sorted(action, key=str)}"
+    unknown = min(action.keys() - widths.keys(), key=str)
+    return f"step() action has unknown uid {unknown!r}; the robots are {sorted(widths)}"
 
 
 @njit(cache=True)
@@ -78,7 +82,11 @@ def _clip_to_unit(value: FloatArray, was_clipped: NDArray[np.bool_]) -> bool:
 
 
 def _as_array(value: object, uid: str) -> FloatArray:
+    """Give an array of its own; a text, a complex number or a date is no action, though NumPy would convert it."""
     try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"action of {uid!r} must be numbers, got {type(value).__name__}") from error
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # rows of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"action of {uid!r} must be numbers, got {type(value).__name__} of {array.dtype}")
+    return np.array(array, dtype=np.float64)

@@ -7,11 +7,10 @@ reward and flags as plain numbers, as Gymnasium wants them.
 
 from __future__ import annotations
 
-import operator
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
@@ -19,6 +18,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from chamber.envs._actions import checked_actions
+from chamber.envs._integers import require_integer, require_integers
 from chamber.envs._render_backend import resolve_render_backend
 from chamber.envs._spaces import Observation
 from chamber.envs.errors import ChamberEnvCompatibilityError
@@ -88,10 +88,9 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         render_backend: str | None = None,
         backend: str = "auto",
     ) -> None:
-        if episode_length < 1:
-            raise ValueError(f"episode_length must be >= 1, got {episode_length}")
-        if num_envs < 1:
-            raise ValueError(f"num_envs must be >= 1, got {num_envs}")
+        episode_length = require_integer("episode_length", episode_length, at_least=1)
+        num_envs = require_integer("num_envs", num_envs, at_least=1)
+        root_seed = require_integer("root_seed", root_seed, at_least=0)
         if render_mode not in {None, "rgb_array"}:
             raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
         self.render_mode = render_mode
@@ -179,7 +178,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             options: ``{"env_idx": [...]}`` resets these copies only; seeds then belong to them, in order.
 
         Raises:
-            ValueError: a seed is negative or there are not as many seeds as copies; an option is unknown.
+            ValueError: a seed is no integer >= 0 or there are not as many seeds as copies; an option is unknown.
         """
         env_idx = self._chosen_copies(options)
         self._seed_generators(seed, env_idx)
@@ -291,29 +290,30 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         return values.item() if self.num_envs == 1 else values.copy()
 
     def _chosen_copies(self, options: Mapping[str, Any] | None) -> NDArray[np.int64]:
-        unknown = sorted(set(options or ()) - {"env_idx"})
+        if options is not None and not isinstance(cast("object", options), Mapping):
+            raise ValueError(f"options of reset() must be a mapping, got {options!r}")
+        unknown = [name for name in options or () if name != "env_idx"]
         if unknown:
             raise ValueError(f"reset() has no option {unknown[0]!r}; it knows 'env_idx'")
         if not options or options.get("env_idx") is None:
             return np.arange(self.num_envs)
-        env_idx = np.array([operator.index(env) for env in options["env_idx"]], dtype=np.int64)
-        if len(env_idx) == 0 or env_idx.min() < 0 or env_idx.max() >= self.num_envs:
-            raise ValueError(f"env_idx must name copies 0 to {self.num_envs - 1}, got {env_idx.tolist()}")
-        if len(np.unique(env_idx)) != len(env_idx):
-            raise ValueError(f"env_idx names a copy twice: {env_idx.tolist()}")
-        return env_idx
+        env_idx = require_integers("env_idx", options["env_idx"], at_least=0)
+        if not env_idx or max(env_idx) >= self.num_envs:
+            raise ValueError(f"env_idx must name copies 0 to {self.num_envs - 1}, got {env_idx}")
+        if len(set(env_idx)) != len(env_idx):
+            raise ValueError(f"env_idx names a copy twice: {env_idx}")
+        return np.array(env_idx, dtype=np.int64)
 
     def _seed_generators(self, seed: int | Sequence[int] | None, env_idx: NDArray[np.int64]) -> None:
         if seed is None:
             return
-        if isinstance(seed, SupportsIndex):
-            seeds = [operator.index(seed) + place for place in range(len(env_idx))]
+        if isinstance(seed, Sequence) or (isinstance(seed, np.ndarray) and seed.ndim > 0):
+            seeds = require_integers("seed", seed, at_least=0)
         else:
-            seeds = [operator.index(value) for value in seed]
+            first = require_integer("seed", seed, at_least=0)
+            seeds = [first + place for place in range(len(env_idx))]
         if len(seeds) != len(env_idx):
             raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
-        if min(seeds) < 0:
-            raise ValueError(f"seed must be >= 0, got {min(seeds)}")
         super().reset(seed=seeds[0])  # Gymnasium promises a seeded `np_random`; no task draws from it
         for env, value in zip(env_idx, seeds, strict=True):
             self._start_stream(int(env), f"{self._substream}.episode.{value}")

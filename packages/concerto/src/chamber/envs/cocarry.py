@@ -62,6 +62,7 @@ from chamber.envs._cocarry_rules import (
 )
 from chamber.envs._cocarry_scene import BAR, COLLISIONS, GOAL_MARKER, bar_holds, cocarry_scene, level_bar_pose
 from chamber.envs._cocarry_stress import STRESS_MEASURES, stress_measure
+from chamber.envs._integers import require_integer
 from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
 from chamber.sim.robots import JointIndex
 
@@ -157,13 +158,11 @@ class CoCarryEnv(RigTaskEnv):
         render_backend: str | None,
         backend: str,
     ) -> None:
-        if dwell_steps < 1:
-            raise ValueError(f"dwell_steps must be >= 1, got {dwell_steps}")
         holds = bar_holds(condition)
         self.condition_config = condition
         self.coupling = coupling
         self.limits = limits
-        self.dwell_steps = dwell_steps
+        self.dwell_steps = require_integer("dwell_steps", dwell_steps, at_least=1)
         self._goal_centre = goal_centre
         self._ready = {self.ego_uid: np.array(COCARRY_READY_QPOS), self.partner_uid: partner_qpos}
         self._stress_of = stress_measure(measure, holds=holds, coupling=coupling, is_rigid=is_rigid)

@@ -76,6 +76,7 @@ from chamber.envs._coinsert_start import (
     moved_aside,
 )
 from chamber.envs._force_limits import derive_force_limit
+from chamber.envs._integers import require_integer
 from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
 
 __all__ = [
@@ -184,7 +185,7 @@ class CoInsertEnv(RigTaskEnv):
         self.fidelity_probe = fidelity_probe
         self.limits = limits
         self.start_offset_m = start_offset_m
-        self.dwell_steps = dwell_steps
+        self.dwell_steps = require_integer("dwell_steps", dwell_steps, at_least=1)
         self.socket_inner_half_width = coinsert_socket_inner_half_width(peg_clearance_m)
         self._peg_half_length = COINSERT_PROBE_PEG_HALF_LENGTH_M if fidelity_probe else COINSERT_PEG_HALF_LENGTH_M
         holder_qpos = COINSERT_RETRACTED_QPOS if condition.single_inserter else COINSERT_HOLDER_QPOS
@@ -442,8 +443,6 @@ def make_coinsert_env(
         raise ValueError(f"peg_socket_friction must be finite and >= 0, got {peg_socket_friction}")
     if not 0.0 <= start_offset_m <= _LARGEST_START_OFFSET_M:
         raise ValueError(f"start_offset_m must be in [0, {_LARGEST_START_OFFSET_M}], got {start_offset_m}")
-    if dwell_steps < 1:
-        raise ValueError(f"dwell_steps must be >= 1, got {dwell_steps}")
     for name, limit in (("f_insert_max", f_insert_max), ("f_couple_max", f_couple_max)):
         if limit is not None and not limit > 0.0:
             raise ValueError(f"{name} must be > 0, got {limit}")

@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.envs._integers import require_integer
 from chamber.envs._spaces import Observation
 from ripieno.randomness import derive_substream
 
@@ -75,8 +76,8 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         uids = tuple(agent_uids)
         if len(uids) != _N_AGENTS or len(set(uids)) != _N_AGENTS:
             raise ValueError(f"agent_uids must be two distinct uids, got {uids!r}")
-        if episode_length < 1:
-            raise ValueError(f"episode_length must be >= 1, got {episode_length}")
+        episode_length = require_integer("episode_length", episode_length, at_least=1)
+        root_seed = require_integer("root_seed", root_seed, at_least=0)
         self.agent_uids = uids
         self.episode_length = episode_length
         self.root_seed = root_seed
