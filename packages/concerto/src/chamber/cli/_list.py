@@ -49,11 +49,16 @@ def list_command(kind: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    _print(found)
+    _print(found, describe=kind == "partners")
 
 
-def _print(found: dict[str, Any]) -> None:
-    """Print names unbroken, so that they can be copied whatever the width of the terminal."""
+def _print(found: dict[str, Any], *, describe: bool) -> None:
+    """Print names unbroken, so that they can be copied whatever the width of the terminal.
+
+    To ``describe`` partners they have to be imported, which takes a second.
+    """
+    from chamber.partners.registry import describe_partner
+
     for row in found.get("tasks", ()):
         click.echo(f"{row['slug']}  ({row['admission_status'].lower()}, {_runs_on(row['sim_backend'])})")
         click.echo(f"    {row['title']}")
@@ -68,9 +73,17 @@ def _print(found: dict[str, Any]) -> None:
         click.echo("\nPartners (chamber run TASK --partner NAME)")
         for name in found["partners"]:
             click.echo(f"    {name}")
+            if describe:
+                click.echo(f"        {describe_partner(name)}")
+        if not describe:
+            click.echo("    'chamber list partners' says what they do.")
     if "tasks" in found:
         click.echo(
-            "\nThe first condition of a task is its default. Try: chamber run cocarry --episodes 5 --video out.mp4"
+            "\nA diagnostic checks the machinery, a control can be done alone, and a candidate has yet to show that it "
+            "takes both robots."
+        )
+        click.echo(
+            "The first condition of a task is its default. Try: chamber run cocarry --episodes 5 --video out.mp4"
         )
 
 

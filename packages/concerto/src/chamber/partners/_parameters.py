@@ -11,18 +11,30 @@ from numpy.typing import NDArray
 
 from chamber.partners.api import PartnerSpec
 
-__all__ = ["finite_floats", "positive_integer", "warn_about_unknown_keys"]
+__all__ = ["UnknownParameters", "finite_floats", "positive_integer", "warn_about_unknown_keys"]
 
-_METADATA = frozenset({"action_dim", "other_uid", "role", "task"})
+_METADATA = frozenset({"action_dim", "other_uid", "role", "task", "uid"})
 """Keys that those who seat partners may add and no controller reads."""
 
 
+class UnknownParameters(UserWarning):
+    """A partner was given parameters that it does not have.
+
+    Attributes:
+        keys: their names.
+    """
+
+    def __init__(self, message: str, keys: Collection[str]) -> None:
+        super().__init__(message)
+        self.keys = frozenset(keys)
+
+
 def warn_about_unknown_keys(spec: PartnerSpec, known: Collection[str]) -> None:
-    """Give a ``UserWarning`` when a partner was given a parameter that it does not have: usually a misspelt one."""
+    """Give `UnknownParameters` when a partner was given a parameter that it does not have: usually a misspelt one."""
     unknown = sorted(spec.extra.keys() - set(known) - _METADATA)
     if unknown:
         message = f"{spec.class_name} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(UnknownParameters(message, unknown), stacklevel=3)
 
 
 def finite_floats(name: str, text: str, *, count: int) -> NDArray[np.float64]:

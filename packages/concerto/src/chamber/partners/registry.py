@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import TypeVar, cast
 
 from chamber.partners.api import FrozenPartner, PartnerSpec
 
-__all__ = ["list_registered", "load_partner", "register_partner"]
+__all__ = ["describe_partner", "list_registered", "load_partner", "register_partner"]
 
 _PartnerClass = TypeVar("_PartnerClass", bound=type)
 
@@ -59,15 +60,27 @@ def load_partner(spec: PartnerSpec) -> FrozenPartner:
         KeyError: no partner of this key; the message lists those there are.
         ValueError: the partner refuses its parameters.
     """
-    key = spec.class_name
-    if key not in _registered and key in _BUILT_IN:
-        importlib.import_module(_BUILT_IN[key])
-    if key not in _registered:
-        known = ", ".join(list_registered()) or "<none>"
-        raise KeyError(f"Unknown partner class '{key}'; known: {known}")
-    return cast("Callable[[PartnerSpec], FrozenPartner]", _registered[key])(spec)
+    return cast("Callable[[PartnerSpec], FrozenPartner]", _class_of(spec.class_name))(spec)
+
+
+def describe_partner(class_name: str) -> str:
+    """Give the first line of a partner's docstring, empty when it has none.
+
+    Raises:
+        KeyError: no partner of this key; the message lists those there are.
+    """
+    return (inspect.getdoc(_class_of(class_name)) or "").partition("\n")[0]
 
 
 def list_registered() -> list[str]:
     """Give the sorted keys of all partners that :func:`load_partner` can build."""
     return sorted(_registered.keys() | _BUILT_IN.keys())
+
+
+def _class_of(key: str) -> type:
+    if key not in _registered and key in _BUILT_IN:
+        importlib.import_module(_BUILT_IN[key])
+    if key not in _registered:
+        known = ", ".join(list_registered()) or "<none>"
+        raise KeyError(f"Unknown partner class '{key}'; known: {known}")
+    return _registered[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from typing import Annotated, Any
 
@@ -9,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chamber import tasks
 from chamber.errors import ChamberEnvCompatibilityError
+from chamber.partners._parameters import UnknownParameters
 from chamber.rollout.guard import Guard, guarded
 from chamber.rollout.pictures import require_package
 from chamber.rollout.references import reference
-from chamber.rollout.team import Team, registered_seat
+from chamber.rollout.team import Seat, Team, registered_seat
 from ripieno.errors import InputError
 
 __all__ = [
@@ -162,10 +164,26 @@ def make_team(config: SessionConfig, env: Any) -> Team:
     """
     team = reference(config.task_id).build(env, config.condition)
     if config.partner is not None:
-        seat = team.seats[-1]
-        parameters = {**seat.parameters, **config.partner.parameters}
-        team = team.replaced(registered_seat(seat.uid, config.partner.name, parameters))
+        team = team.replaced(_seat_of_chosen(config.partner, team.seats[-1]))
     return guarded(team, env, config.guard)
+
+
+def _seat_of_chosen(partner: PartnerChoice, before: Seat) -> Seat:
+    """Give the place of the reference's partner to another, with those of its parameters that the other has, too.
+
+    Raises:
+        InputError: the partner does not exist, refuses its parameters, or has no parameter of a chosen name.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnknownParameters)
+        parameters = {**before.parameters, **partner.parameters}
+        try:
+            return registered_seat(before.uid, partner.name, parameters)
+        except UnknownParameters as unknown:
+            if unknown.keys & partner.parameters.keys():
+                raise InputError(f"partner {partner.name!r} of {before.uid!r}: {unknown}") from unknown
+            kept = {key: value for key, value in parameters.items() if key not in unknown.keys}
+            return registered_seat(before.uid, partner.name, kept)
 
 
 def rehearse(config: SessionConfig, env: Any, team: Team) -> None:

@@ -88,7 +88,7 @@ def render_session_page(
         title=title or tasks.get(first.config.task_id, first.config.version).title,
         lead=headline(record) if lead is None else lead,
         verdict=verdict or (_verdict(first) if len(record.rounds) == 1 else None),
-        sections=[*sections, _how_to_check(record)],
+        sections=[*sections, _how_to_check()],
         footer=f"Configuration {record.config_sha256}.",
     )
 
@@ -179,10 +179,10 @@ def _metrics(values: Mapping[str, Any]) -> list[str]:
     return [*(name for name in _SHOWN_FIRST if name in values), *numbers][:_MOST_METRICS]
 
 
-def _how_to_check(record: SessionRecord) -> Section:
+def _how_to_check() -> Section:
     return Section(
         heading="How to check this page",
-        text=f"""
+        text="""
 'ripieno verify FOLDER' checks every byte of the folder that holds this page against run.json and the hash chain in
 events.jsonl. 'chamber replay FOLDER' also plays every episode again and compares every action, observation and
 reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere.

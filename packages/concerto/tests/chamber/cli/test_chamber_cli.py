@@ -12,6 +12,7 @@ from chamber_command import assert_refused, run
 
 from chamber import tasks
 from chamber.cli._app import COMMANDS, chamber
+from chamber.partners import list_registered
 from ripieno.verify import verify
 
 
@@ -93,6 +94,10 @@ def test_check_passes_for_an_own_task_and_says_what_it_tried(tmp_path: Path):
         (["run", "cocarry", "--episodes", "0"], "--episodes"),
         (["run", "cocarry", "--partner", "nobody", "--no-pictures"], "Unknown partner class 'nobody'"),
         (["run", "cocarry", "--partner-parameter", "kp"], "KEY=VALUE"),
+        (
+            ["run", "cocarry", "--no-pictures", "--partner", "cocarry_impedance", "--partner-parameter", "lag=4"],
+            "cocarry_impedance has no parameter 'lag'; it has ",
+        ),
         (["run", "cocarry", "--video", "out.avi"], "must end in .gif, .mp4, .png"),
         (["run", "cocarry", "--video", "nowhere/out.mp4"], "does not exist"),
         (["run", "cocarry", "--video", "out.mp4", "--no-pictures"], "leave --no-pictures out"),
@@ -170,3 +175,11 @@ def test_a_module_that_cannot_be_imported_is_refused_with_its_own_words(tmp_path
     (tmp_path / "broken.py").write_text("raise RuntimeError('half done')")
     for module, said in (("broken", "'broken': RuntimeError: half done"), ("missing", "No module named 'missing'")):
         assert_refused(run("run", "mpe_cooperative_push", "--import", module, cwd=tmp_path), said)
+
+
+def test_every_partner_of_the_list_says_what_it_does(tmp_path: Path):
+    lines = run("list", "partners", cwd=tmp_path).stdout.splitlines()
+    names = list_registered()
+    for name in names:
+        assert len(lines[lines.index(f"    {name}") + 1].split()) > 3, name
+    assert len(lines) == 2 + 2 * len(names)

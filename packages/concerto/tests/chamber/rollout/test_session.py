@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from contextlib import closing
 from pathlib import Path
 
@@ -258,6 +259,24 @@ def test_another_partner_takes_the_seat_with_its_parameters():
     config = SessionConfig.of("mpe_cooperative_push", partner="push_pursuer")
     team = make_team(config, make_environment(config))
     assert [(seat.uid, seat.name) for seat in team.seats] == [("ego", "nearest_landmark"), ("partner", "push_pursuer")]
+
+
+def test_another_partner_gets_the_parameters_of_the_reference_that_it_has():
+    config = SessionConfig.of("cocarry", partner="coinsert_reference_holder")
+    with closing(make_environment(config)) as env, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reference_team, team = reference("cocarry").build(env, config.condition), make_team(config, env)
+    before, after = reference_team.seats[-1].parameters, team.seats[-1].parameters
+    assert after["base_xyz"] == before["base_xyz"]
+    assert set(after) < set(before)
+
+
+@pytest.mark.parametrize("task", ["cocarry", "coinsert", "handover_place"])
+def test_a_reference_team_has_every_parameter_that_it_is_given(task: str):
+    config = SessionConfig.of(task)
+    with closing(make_environment(config)) as env, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make_team(config, env)
 
 
 def test_trajectories_that_differ_in_any_bit_have_another_hash():
