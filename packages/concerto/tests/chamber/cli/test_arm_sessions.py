@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from chamber_command import assert_refused, run
+from PIL import Image
 
 from chamber.rollout.session import read_session
 from ripieno.verify import verify
@@ -32,7 +36,9 @@ def test_two_arms_carry_the_bar_and_the_folder_verifies(carried: tuple[Path, Pat
     assert [episode["success"] for episode in record.episodes] == [True, True]
     assert {seat["name"] for seat in record.team.values()} == {"cocarry_impedance"}
     page = (folder / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 3
+    (strip,) = re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)
+    width, height = Image.open(io.BytesIO(base64.b64decode(strip))).size
+    assert width == 3 * 4 * height // 3, "start, middle and end, side by side"
     assert "All succeed" in page
 
 
@@ -86,3 +92,11 @@ def test_rendering_can_be_switched_off(tmp_path: Path):
     assert_refused(done, "switched off")
     done = run("run", "cocarry", cwd=tmp_path, env={"CHAMBER_RENDER_BACKEND": "vulkan"})
     assert_refused(done, "CHAMBER_RENDER_BACKEND must be one of")
+
+
+@pytest.mark.parametrize(("task", "rate"), [("stage0_smoke", 100.0), ("coinsert", 20.0)])
+def test_a_video_runs_in_real_time(tmp_path: Path, task: str, rate: float):
+    done = run("render", task, "--out", "a.mp4", "--steps", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert float(container.streams.video[0].average_rate) == rate
