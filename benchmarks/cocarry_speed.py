@@ -1,8 +1,9 @@
 """How fast is co-carry with both scripted controllers, how much of a step is physics, and who takes the rest?
 
 Run `python benchmarks/cocarry_speed.py`; it writes `results/cocarry_speed.json` and `results/cocarry_speed.md`. A rate
-is control steps (20 Hz, 25 physics steps each) per second of process CPU time on one core. The floor is `mj_step` alone
-over the same episodes with the same controls. Floor and steps take turns, so that both see the same machine.
+is control steps (20 Hz, 25 physics steps each) per second of process CPU time on one core, from the time of single
+steps. The floor is `mj_step` alone over the same episodes with the same controls. Floor and steps take turns, so that
+both see the same machine.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CONDITIONS = {
     "Panda and xArm6": "cocarry_xarm6_partner",
 }
 LIMIT_STEPS_PER_SECOND, LIMIT_SHARE, LIMIT_RESET_MS = 400, 0.70, 5.0
-STEPS, ROUNDS, RESETS = 320, 15, 100
+STEPS, ROUNDS, RESETS = 320, 10, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,14 @@ def play(env: CoCarryEnv, pair: dict[str, FrozenPartner], seed: int) -> Episode:
     return episode
 
 
-def microseconds_per_step(run: Callable[[], None]) -> float:
-    started = time.process_time()
-    run()
-    return 1e6 * (time.process_time() - started) / STEPS
+def times_of_steps(step: Callable[[int], None]) -> list[int]:
+    """CPU nanoseconds of each of `STEPS` steps."""
+    times = []
+    for k in range(STEPS):
+        started = time.process_time_ns()
+        step(k)
+        times.append(time.process_time_ns() - started)
+    return times
 
 
 def measure(name: str, condition: str) -> dict[str, object]:
@@ -78,54 +83,58 @@ def measure(name: str, condition: str) -> dict[str, object]:
     with_states = CoCarryEgoStateSynthesizer(env, partner_arm_dof=6 if "xarm6" in condition else 7)
     play(env, pair, 0)
 
-    def physics(episode: Episode) -> None:
-        for controls in episode.controls:
-            data.ctrl[:] = controls
+    def physics(episode: Episode) -> Callable[[int], None]:
+        def step(k: int) -> None:
+            data.ctrl[:] = episode.controls[k]
             mujoco.mj_step(model, data, env.rig.scene.substeps)
 
-    def steps(stepped: Any, episode: Episode) -> None:
-        for action in episode.actions:
-            stepped.step(action)
+        return step
 
-    def steps_and_controllers() -> None:
+    def environment(stepped: Any, episode: Episode) -> Callable[[int], None]:
+        return lambda k: stepped.step(episode.actions[k])
+
+    def everything() -> Callable[[int], None]:
         obs = env.privileged_observation()
-        for _ in range(STEPS):
-            obs, *_ = env.step({uid: controller.act(obs) for uid, controller in pair.items()})
 
-    times: dict[str, list[float]] = {"floor": [], "all": [], "environment": [], "with states": []}
+        def step(_: int) -> None:
+            nonlocal obs
+            obs, *_rest = env.step({uid: controller.act(obs) for uid, controller in pair.items()})
+
+        return step
+
+    times: dict[str, list[int]] = {"floor": [], "all": [], "environment": [], "with states": []}
     for seed in range(ROUNDS):
         episode = play(env, pair, seed)
-        runs = {
-            "floor": lambda episode=episode: physics(episode),
-            "all": steps_and_controllers,
-            "environment": lambda episode=episode: steps(env, episode),
-            "with states": lambda episode=episode: steps(with_states, episode),
-        }
-        for what, run in runs.items():
+        for what, measured in times.items():
             env.reset(seed=seed)
             for controller in pair.values():
                 controller.reset(seed=seed)
-            times[what].append(microseconds_per_step(run))
+            step = {
+                "floor": lambda episode=episode: physics(episode),
+                "all": everything,
+                "environment": lambda episode=episode: environment(env, episode),
+                "with states": lambda episode=episode: environment(with_states, episode),
+            }[what]()
+            measured.extend(times_of_steps(step))
     resets = []
     for seed in range(RESETS):
         started = time.process_time()
         env.reset(seed=seed)
         resets.append(1e3 * (time.process_time() - started))
     env.close()
-    floor, everything, environment, states = (min(times[what]) for what in times)
-    shares = np.array(times["floor"]) / np.array(times["all"])
-    slow, usual, fast = np.percentile(1e6 / np.array(times["all"]), [25, 50, 75])
+    medians = {what: float(np.median(values)) / 1e3 for what, values in times.items()}
+    slow, fast = 1e9 / np.percentile(times["all"], [75, 25])
     return {
         "scene": name,
-        "steps/s": round(1e6 / everything),
-        "usual (quartiles)": f"{usual:.0f} ({slow:.0f} to {fast:.0f})",
-        "floor: mj_step alone": round(1e6 / floor),
-        "share of the floor": round(floor / everything, 2),
-        "usual share": round(float(np.median(shares)), 2),
-        "physics (us)": round(floor),
-        "environment (us)": round(environment - floor),
-        "both controllers (us)": round(everything - environment),
-        "state vectors (us)": round(states - environment),
+        "steps/s": round(1e6 / medians["all"]),
+        "quartiles": f"{slow:.0f} to {fast:.0f}",
+        "over whole episodes": round(1e9 / float(np.mean(times["all"]))),
+        "floor: mj_step alone": round(1e6 / medians["floor"]),
+        "share of the floor": round(medians["floor"] / medians["all"], 2),
+        "physics (us)": round(medians["floor"]),
+        "environment (us)": round(medians["environment"] - medians["floor"]),
+        "both controllers (us)": round(medians["all"] - medians["environment"]),
+        "state vectors (us)": round(medians["with states"] - medians["environment"]),
         "reset (ms)": round(float(np.median(resets)), 2),
     }
 
@@ -137,11 +146,11 @@ def main() -> None:
         "cocarry_speed",
         title="Speed of co-carry",
         method=(
-            f"Control steps per second of CPU time with both scripted controllers, whole episodes of {STEPS} steps, "
-            f"best of {ROUNDS}, because other work on the machine only ever slows one down. 'Usual' is with that work: "
-            "the median, and the median share of pairs that were measured one after the other. Limits for two Pandas: "
-            f"{LIMIT_STEPS_PER_SECOND} steps per second, a share of {LIMIT_SHARE}, {LIMIT_RESET_MS:.0f} ms for a "
-            "reset. State vectors are what `make_cocarry_training_env` adds."
+            f"CPU time of single control steps with both scripted controllers, medians and quartiles of {ROUNDS} "
+            f"episodes of {STEPS} steps, given as steps per second; 'over whole episodes' is their mean, with whatever "
+            f"else the machine did. Limits for two Pandas: {LIMIT_STEPS_PER_SECOND} steps per second, a share of "
+            f"{LIMIT_SHARE}, {LIMIT_RESET_MS:.0f} ms for a reset. State vectors are what `make_cocarry_training_env` "
+            "adds."
         ),
         columns=list(rows[0]),
         rows=rows,

@@ -1,6 +1,6 @@
 """The arithmetic of a co-carry step, compiled: instead of a hundred small array operations.
 
-Arrays have one row per copy. Maxima are changed in place.
+Arrays have one row per copy. What is accumulated over an episode is changed in place.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = ["excess_penalties", "judge_step", "largest_norms", "reward_of_step", 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IndexArray = NDArray[np.int64]
+StepArray = NDArray[np.int32]
 
 
 @njit(cache=True, error_model="numpy")
@@ -72,12 +73,15 @@ def judge_step(
     qvels: tuple[FloatArray, ...],
     arms: tuple[IndexArray, ...],
     bodies: tuple[IndexArray, ...],
-    is_settled: BoolArray,
+    elapsed_steps: StepArray,
+    settle_window: int,
     thresholds: FloatArray,
     max_tilt_deg: FloatArray,
     max_stress: FloatArray,
+    steps_met: IndexArray,
+    is_new_step: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Measure bar and arms, raise the maxima of the copies that are settled, and compare with the thresholds.
+    """Measure bar and arms, compare with the thresholds, and bring what is accumulated over the episode up to date.
 
     The comparisons are those of `chamber.envs.cocarry.evaluate_cocarry_success`.
 
@@ -88,15 +92,18 @@ def judge_step(
         qvels: per holding robot, shape ``(n, n_joints)``.
         arms: per holding robot, the joints of its arm.
         bodies: per holding robot, the joints that count for standing still.
-        is_settled: whether the settle window is over, shape ``(n,)``.
+        elapsed_steps: of the episodes, shape ``(n,)``.
+        settle_window: steps at the start of an episode that do not count.
         thresholds: of distance (m), tilt (degrees), stress (N) and joint speed (rad/s).
         max_tilt_deg: largest tilt since the settle window, shape ``(n,)``.
         max_stress: largest stress since then, N, shape ``(n,)``.
+        steps_met: steps in a row in which everything that success needs was there, shape ``(n,)``.
+        is_new_step: this is a step to count, and not the last one again.
 
     Returns:
         Distance to the goal, m, tilt, degrees, and the largest 2-norm of an arm's joint velocities, rad/s, each of
         shape ``(n,)``; and, of shape ``(5, n)``, whether the bar is placed, was level, was unstressed, the arms are
-        static, and all of this after the settle window.
+        static, and the settle window is over.
     """
     n = len(bar_pose)
     distance, tilt, arm_speed, flags = np.empty(n), np.empty(n), np.zeros(n), np.empty((5, n), dtype=np.bool_)
@@ -112,14 +119,17 @@ def judge_step(
             arm_speed[k] = max(arm_speed[k], math.sqrt(squared))
             for joint in bodies[robot]:
                 fastest_joint = max(fastest_joint, abs(qvel[joint]))
-        if is_settled[k]:
+        is_settled = elapsed_steps[k] >= settle_window
+        if is_settled:
             max_tilt_deg[k] = max(max_tilt_deg[k], tilt[k])
             max_stress[k] = max(max_stress[k], stress[k])
         flags[0, k] = distance[k] <= thresholds[0]
         flags[1, k] = max_tilt_deg[k] < thresholds[1]
         flags[2, k] = max_stress[k] < thresholds[2]
         flags[3, k] = fastest_joint <= thresholds[3]
-        flags[4, k] = flags[0, k] and flags[1, k] and flags[2, k] and flags[3, k] and is_settled[k]
+        flags[4, k] = is_settled
+        if is_new_step:
+            steps_met[k] = steps_met[k] + 1 if flags[:, k].all() else 0
     return distance, tilt, arm_speed, flags
 
 

@@ -244,14 +244,14 @@ class CoCarryEnv(RigTaskEnv):
 
     def evaluate(self) -> dict[str, NDArray[Any]]:
         """Give ``success`` and its parts as they were after the last step, each of shape ``(num_envs,)``."""
-        is_placed, is_level, is_unstressed, both_static, _ = self._flags
+        is_placed, is_level, is_unstressed, both_static, is_settled = self._flags
         return {
             "success": self._steps_met >= self.dwell_steps,
             "is_placed": is_placed,
             "is_level": is_level,
             "is_unstressed": is_unstressed,
             "both_static": both_static,
-            "is_settled": self._is_settled,
+            "is_settled": is_settled,
             "centroid_to_goal": self._distance,
             "max_tilt_deg": self._max_tilt_deg.copy(),
             "max_stress_proxy": self._max_stress.copy(),
@@ -270,7 +270,7 @@ class CoCarryEnv(RigTaskEnv):
             self._arm_speed,
             self._stress,
             evaluation["is_placed"],
-            self._is_settled,
+            evaluation["is_settled"],
             evaluation["success"],
             self._reward_weights,
         )
@@ -300,13 +300,10 @@ class CoCarryEnv(RigTaskEnv):
         self._measure()
 
     def _accumulate(self) -> None:
-        self._measure()
-        self._steps_met += 1
-        self._steps_met *= self._flags[4]
+        self._measure(is_new_step=True)
 
-    def _measure(self) -> None:
+    def _measure(self, *, is_new_step: bool = False) -> None:
         """Read from the rig, once per step, what evaluation, reward and observation share."""
-        self._is_settled = self.elapsed_steps >= COCARRY_SETTLE_WINDOW_STEPS
         self._bar_pose = self.rig.body_pose(BAR)
         self._stress = self._stress_of(self.rig)
         self._distance, self._tilt_deg, self._arm_speed, self._flags = judge_step(
@@ -316,10 +313,13 @@ class CoCarryEnv(RigTaskEnv):
             tuple([self.rig.qvel(uid) for uid in self._holding]),
             self._arms,
             self._bodies,
-            self._is_settled,
+            self.elapsed_steps,
+            COCARRY_SETTLE_WINDOW_STEPS,
             self._thresholds,
             self._max_tilt_deg,
             self._max_stress,
+            self._steps_met,
+            is_new_step,
         )
 
     def _level_between_hands(self) -> FloatArray:

@@ -210,18 +210,21 @@ def test_documented_constants_keep_their_values() -> None:
 @pytest.mark.parametrize("distance", [0.125, 0.126])
 @pytest.mark.parametrize("speed", [0.2, 0.21])
 def test_the_compiled_judge_compares_as_the_rule(stress: float, tilt: float, distance: float, speed: float) -> None:
-    one = np.ones(1, dtype=bool)
-    *_, flags = judge_step(
+    steps_met = np.array([2])
+    judge_step(
         np.array([[distance, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]),
         np.zeros((1, 3)),
         np.array([stress]),
         (np.array([[0.0, -speed]]),),
         (np.array([0]),),
         (np.array([0, 1]),),
-        one,
+        np.array([15], dtype=np.int32),
+        15,
         np.array([0.125, 15.0, 5.0, 0.2]),
         np.array([tilt]),
         np.zeros(1),
+        steps_met,
+        True,
     )
     expected = evaluate_cocarry_success(
         centroid_to_goal_dist=distance,
@@ -231,7 +234,7 @@ def test_the_compiled_judge_compares_as_the_rule(stress: float, tilt: float, dis
         goal_thresh=0.125,
         stress_max=5.0,
     )
-    assert flags[4, 0] == expected
+    assert steps_met[0] == (3 if expected else 0)
 
 
 def test_stress_limits_follow_the_documented_rule() -> None:
