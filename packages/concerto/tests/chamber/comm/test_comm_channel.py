@@ -165,6 +165,7 @@ def test_nothing_mutable_is_shared_between_packets_states_and_channel() -> None:
         ({"pose": {"a": {**POSE, "xyz": ["a", "b", "c"]}}}, "must be 3 numbers"),
         ({"pose": {"a": {**POSE, "quat_wxyz": (0.0, 0.0, 0.0, 0.0)}}}, "must have length 1, got 0"),
         ({"pose": {"a": {**POSE, "quat_wxyz": (2.0, 0.0, 0.0, 0.0)}}}, "must have length 1, got 2"),
+        ({"pose": {"a": {**POSE, "quat_wxyz": (1.002, 0.0, 0.0, 0.0)}}}, "must have length 1, got 1.002"),
         ({"pose": {1: POSE}}, "pose must have text keys, got 1"),
         ({"task_state": {"a": {"mood": "good"}}}, r"task_state of 'a' has unknown keys \['mood'\]"),
         ({"task_state": {"a": {"grasp_side": 1}}}, "grasp_side of the task_state of 'a' must be text"),

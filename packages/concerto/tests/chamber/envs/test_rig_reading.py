@@ -69,3 +69,31 @@ def test_an_evaluation_is_a_snapshot_that_belongs_to_who_asked(named_task: tuple
             value[:] = -1.0
     for name, value in env.evaluate().items():
         np.testing.assert_array_equal(value, now[name], err_msg=name)
+
+
+@pytest.fixture
+def pair() -> Iterator[Any]:
+    env = make_cocarry_env(num_envs=2)
+    yield env
+    env.close()
+
+
+def test_what_a_step_reports_of_several_copies_stays_as_it_was(pair: Any) -> None:
+    _, started = pair.reset(seed=0)
+    reports = [started] + [pair.step(still(pair))[4] for _ in range(3)]
+    assert [report["elapsed_steps"].tolist() for report in reports] == [[0, 0], [1, 1], [2, 2], [3, 3]]
+
+
+def test_an_integer_seed_of_a_partial_reset_is_that_of_the_first_copy_named(pair: Any) -> None:
+    pair.reset(seed=[7, 8])
+    of_seven = pair.goal_centroid[0]
+    pair.reset(seed=7, options={"env_idx": [1]})
+    np.testing.assert_array_equal(pair.goal_centroid, [of_seven, of_seven])
+
+
+def test_a_negative_seed_is_refused_and_starts_nothing(pair: Any) -> None:
+    pair.reset(seed=3)
+    before = pair.goal_centroid
+    with pytest.raises(ValueError, match="seed must be >= 0, got -1"):
+        pair.reset(seed=-1)
+    np.testing.assert_array_equal(pair.goal_centroid, before)

@@ -227,6 +227,12 @@ def test_the_force_signal_is_what_presses_on_the_two_fingers() -> None:
     quiet.close()
 
 
+def test_the_noise_is_drawn_anew_in_every_step(pandas: Stage1PickPlaceEnv) -> None:
+    pandas.reset(seed=0)  # the fingers touch nothing: all that is read is noise
+    readings = [pandas.step(still(pandas))[0]["extra"]["force_torque"][0] for _ in range(6)]
+    assert len(np.unique(readings)) == 36
+
+
 def test_the_noise_has_streams_of_its_own_that_touch_nothing_else() -> None:
     made = {
         sigma: Stage1PickPlaceEnv(
