@@ -20,7 +20,7 @@ __all__ = ["render_command"]
 )
 @click.option("--steps", type=click.IntRange(min=0), help="Control steps to play. Default: until the episode ends.")
 @click.option("--camera", metavar="NAME", default="render_camera", show_default=True, help="Camera of the scene.")
-@click.option("--fps", type=click.FloatRange(1.0, 120.0), default=20.0, show_default=True, help="Frames per second.")
+@click.option("--fps", type=click.FloatRange(1.0, 120.0), help="Frames per second. Default: real time.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def render_command(
     task: str,
@@ -33,13 +33,12 @@ def render_command(
     out: Path,
     steps: int | None,
     camera: str,
-    fps: float,
+    fps: float | None,
     force: bool,
 ) -> None:
     """Make a picture or a video of a task.
 
-    One episode is played by the reference team; a video shows every control step, a PNG the last one. At 20 frames per
-    second a video runs in real time.
+    One episode is played by the reference team; a video shows every control step, a PNG the last one.
 
     \b
     Examples:
@@ -49,7 +48,7 @@ def render_command(
     """
     from chamber.rollout.config import SessionConfig, make_environment, make_team, rehearse, why_no_pictures
     from chamber.rollout.guard import Guard
-    from chamber.rollout.pictures import PictureFile
+    from chamber.rollout.pictures import PictureFile, require_picture_path
     from ripieno.errors import InputError
 
     config = SessionConfig.of(
@@ -61,11 +60,15 @@ def render_command(
         episode_length=episode_length,
         guard=Guard(guard),
     )
-    file = PictureFile(out, frames_per_second=fps, overwrite=force)
+    require_picture_path(out, overwrite=force)
     problem = why_no_pictures(config)
     if problem is not None:
         raise problem
-    with closing(make_environment(config, render=True)) as env, progress_bar(steps or 0) as progress, file:
+    with (
+        closing(make_environment(config, render=True)) as env,
+        PictureFile(out, frames_per_second=fps or env.metadata["render_fps"], overwrite=force) as file,
+        progress_bar(steps or 0) as progress,
+    ):
         task_env = env.unwrapped
         cameras = [known.name for known in task_env.rig.scene.cameras]
         if camera not in cameras:

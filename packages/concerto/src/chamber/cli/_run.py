@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,8 +96,9 @@ def run_command(
 
 
 def _play(config: SessionConfig, folder: Path, *, video: Path | None, no_pictures: bool, force: bool) -> SessionResult:
+    from chamber.rollout.config import make_environment
     from chamber.rollout.page import render_session_page
-    from chamber.rollout.pictures import PictureFile
+    from chamber.rollout.pictures import PictureFile, require_picture_path
     from chamber.rollout.session import run_session
     from ripieno.errors import InputError
 
@@ -104,13 +106,16 @@ def _play(config: SessionConfig, folder: Path, *, video: Path | None, no_picture
         raise InputError("--video needs pictures; leave --no-pictures out")
     if video is not None and video.absolute() == folder.absolute():
         raise InputError(f"--video and --out are both {video}; give one of them another name")
-    file = None if video is None else PictureFile(video, overwrite=force)
+    if video is not None:
+        require_picture_path(video, overwrite=force)
     rounds = {config.task_id: config}
     pictures = None if no_pictures else _pictures(config, wanted=video is not None)
     with progress_bar(config.episodes) as progress:
-        if file is None or pictures is None:
+        if video is None or pictures is None:
             return run_session(rounds, folder, page=render_session_page, pictures=pictures, progress=progress)
-        with file:
+        with closing(make_environment(config)) as env:
+            frames_per_second = env.metadata["render_fps"]
+        with PictureFile(video, frames_per_second=frames_per_second, overwrite=force) as file:
             pictures.video = file.add
             return run_session(rounds, folder, page=render_session_page, pictures=pictures, progress=progress)
 
