@@ -8,14 +8,22 @@ It carries the idea of `concerto.safety.stopping` from one sphere on a free path
 * A sphere of the partner at p whose speed stays below s is, after the time t, inside the ball around p of radius
   :math:`s t`.
 * An action is *certified* when, at every time t of its plan, every pair of spheres is clear of these balls by at least
-  the margin, or at least as clear as it would be had the arm held still at once.
+  the margin, or at least as far apart as it would be had the arm held still at once.
 
 The balls of the next step, taken from wherever the partner went, lie inside the balls of this step, and holding still
 is what the plan goes on with. So an arm that holds still whenever no better action is certified stays clear as long
-as it follows its predicted path to within the margin. The second half of the condition matters when the partner has
-come so near that holding still does not promise anything any more: the arm may then get away, on plans that bring no
-pair nearer than holding still would. It says *every* pair, because the smallest of all clearances would be blind to
-an elbow that swings at the partner while its hand already touches the shoulder.
+as it follows its predicted path to within the margin.
+
+The second half of the condition matters when the partner has come so near that holding still does not promise anything
+any more. The arm may then give way, and giving way with one link brings others a little nearer to the partner. Such an
+*evading* plan is certified too, when
+
+* the smallest worst-case clearance of all pairs is at no time of it smaller than that of holding still, and
+* every pair that comes nearer than it would by holding still, and is not clear, is clear of the partner as it moves
+  now: of the ball around ``p + v t`` with radius ``EVADING_RESERVE_MS t``, v measured; or further from ``p + v t`` than
+  by holding still.
+
+So a pair that is too near excuses no other: no link is driven at a partner that goes on as it does.
 
 Times are looked at every fifth of a control step. In between a sphere moves nearly straight, so on its way past
 another one, over a length l at a distance d of the centres, it comes at most ``l^2 / (8 d)`` nearer than at both ends:
@@ -25,6 +33,7 @@ under 0.5 mm at the speeds that actions reach, which the margin has to hold besi
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -32,12 +41,31 @@ from numpy.typing import NDArray
 
 from chamber.arm_safety._kernels import ArmArrays, place_frames, place_spheres
 
-__all__ = ["certify", "pair_gaps", "sphere_paths"]
+__all__ = ["EVADING_RESERVE_MS", "PartnerSpheres", "certify", "pair_gaps", "sphere_paths"]
 
 FloatArray = NDArray[np.float64]
 
+EVADING_RESERVE_MS = 0.1
+"""Change of the partner's velocity that a plan which gives way reckons with, m/s."""
+
 _SAME_DISTANCE = 1e-9
 """Distances that differ by less are equal, m."""
+
+
+class PartnerSpheres(NamedTuple):
+    """The spheres of the partner as measured, and what is declared of them.
+
+    Attributes:
+        centers: m, shape ``(M, 3)``.
+        radii: m, shape ``(M,)``.
+        velocities: measured, m/s, shape ``(M, 3)``.
+        max_speeds: declared, m/s, shape ``(M,)``.
+    """
+
+    centers: FloatArray
+    radii: FloatArray
+    velocities: FloatArray
+    max_speeds: FloatArray
 
 
 @njit(cache=True, error_model="numpy")
@@ -84,11 +112,11 @@ def certify(
     holding: FloatArray,
     gaps: FloatArray,
     radii: FloatArray,
-    other_centers: FloatArray,
-    other_radii: FloatArray,
-    other_speeds: FloatArray,
+    partner: PartnerSpheres,
     sample_time: float,
     margin: float,
+    clearances: FloatArray,
+    holding_clearances: FloatArray,
 ) -> tuple[bool, float]:
     """Say whether a plan is certified, and how clear it is of the partner's worst declared motion.
 
@@ -97,11 +125,11 @@ def certify(
         holding: spheres along the plan of holding still at once, shape ``(T, N, 3)``.
         gaps: `pair_gaps` at the start, ``inf`` for pairs that are not watched, shape ``(N, M)``.
         radii: of the arm's spheres, m, shape ``(N,)``.
-        other_centers: spheres of the partner, m, shape ``(M, 3)``.
-        other_radii: m, shape ``(M,)``.
-        other_speeds: their largest speeds, m/s, shape ``(M,)``.
+        partner: its spheres.
         sample_time: between two samples, s.
         margin: taken off every clearance, m.
+        clearances: written: the smallest clearance at every sample, m, 0.0 where none is negative, shape ``(T,)``.
+        holding_clearances: the same of the plan of holding still; of that plan itself they are not looked at.
 
     Returns:
         Whether it is certified, never of a plan that is not finite; and the smallest clearance of any pair at any
@@ -109,28 +137,50 @@ def certify(
     """
     n_samples, n_spheres = centers.shape[0], centers.shape[1]
     horizon = (n_samples - 1) * sample_time
-    certified = True
+    is_clear_of_likely, evades = True, False
     worst = math.inf
+    clearances[:] = 0.0
     for i in range(n_spheres):
         travel = 0.0
         for sample in range(1, n_samples):
             # A sphere is never further away than its path is long; a sum hands on what is not a number.
             travel += math.sqrt(_squared_distance(centers[sample, i], centers[sample - 1, i]))
-        for j in range(other_centers.shape[0]):
-            least = gaps[i, j] - travel - other_speeds[j] * horizon - margin
+        for j in range(partner.centers.shape[0]):
+            least = gaps[i, j] - travel - partner.max_speeds[j] * horizon - margin
             if least >= 0.0 and least >= worst:
                 continue
-            reach = radii[i] + other_radii[j] + margin
+            reach = radii[i] + partner.radii[j] + margin
             for sample in range(n_samples):
-                grown = reach + other_speeds[j] * sample_time * sample
-                clear = math.sqrt(_squared_distance(centers[sample, i], other_centers[j])) - grown
+                time = sample_time * sample
+                distance = math.sqrt(_squared_distance(centers[sample, i], partner.centers[j]))
+                clear = distance - reach - partner.max_speeds[j] * time
                 worst = min(worst, clear)
+                clearances[sample] = min(clearances[sample], clear)
                 if clear >= -_SAME_DISTANCE:
                     continue
-                held = math.sqrt(_squared_distance(holding[sample, i], other_centers[j])) - grown
-                if not clear >= held - _SAME_DISTANCE:
-                    certified = False
-    return certified, worst
+                held = math.sqrt(_squared_distance(holding[sample, i], partner.centers[j]))
+                if not distance >= held - _SAME_DISTANCE:
+                    evades = True
+                    is_clear_of_likely &= _is_clear_of_likely(
+                        centers[sample, i], holding[sample, i], partner.centers[j], partner.velocities[j], time, reach
+                    )
+    if not evades:
+        return True, worst
+    return is_clear_of_likely and bool(np.all(clearances >= holding_clearances - _SAME_DISTANCE)), worst
+
+
+@njit(cache=True, error_model="numpy")
+def _is_clear_of_likely(
+    planned: FloatArray, held: FloatArray, partner: FloatArray, velocity: FloatArray, time: float, reach: float
+) -> bool:
+    """Say whether a sphere is clear of a partner that goes on as it moves now, or no nearer than by holding still."""
+    squared, squared_held = 0.0, 0.0
+    for k in range(3):
+        ahead = partner[k] + velocity[k] * time
+        squared += (planned[k] - ahead) ** 2
+        squared_held += (held[k] - ahead) ** 2
+    distance = math.sqrt(squared)
+    return distance >= reach + EVADING_RESERVE_MS * time or distance >= math.sqrt(squared_held) - _SAME_DISTANCE
 
 
 @njit(cache=True, error_model="numpy")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chamber.arm_safety import _kernels
 from chamber.arm_safety._action_semantics import known_drive
-from chamber.arm_safety._certificate import certify, pair_gaps, sphere_paths
+from chamber.arm_safety._certificate import PartnerSpheres, certify, pair_gaps, sphere_paths
 from chamber.arm_safety._rows import PlacedArm, collision_rows, sphere_velocities
 from chamber.arm_safety.arm_model import ArmModel
 from concerto.safety.errors import ConcertoSafetyInfeasible
@@ -118,12 +118,15 @@ class ArmSafety:
     3. A nominal action inside the box that satisfies every row and is certified is returned bit for bit.
 
     What is guaranteed. Holding still, a zero action, brings the ego to rest (slower than 0.12 m/s) within a plan's
-    0.15 s. For every watched pair of spheres, at every time of the answer's plan:
+    0.15 s.
 
-    * While holding still keeps the pair clear of the partner's worst declared motion, so does the answer: it does not
-      touch in the coming step, and the ego can be at rest before the partner is there.
-    * When holding still does not, because the partner has come near, the answer brings the pair no nearer than holding
-      still would, wherever the partner goes. If it touches then, it would touch an ego at rest as well.
+    * While holding still keeps every watched pair of spheres clear of the partner's worst declared motion for that
+      time, so does every answer: nothing is touched in the coming step, and the ego can be at rest before the partner
+      is there.
+    * When holding still does not, because the partner has come near, an answer brings a pair either no nearer than
+      holding still would, wherever the partner goes, or it gives way: then the smallest clearance from the worst
+      motion is at no time smaller than by holding still, and every pair is clear of a partner that goes on as it is
+      measured, to within 0.1 m/s. Only a partner that turns on the ego in that moment touches it while it gives way.
 
     This holds if
 
@@ -203,6 +206,7 @@ class ArmSafety:
         self._path, self._holding_path = np.empty((n_samples, n)), np.empty((n_samples, n))
         self._centers = np.empty((n_samples, n_spheres, 3))
         self._holding_centers = np.empty((n_samples, n_spheres, 3))
+        self._clearances, self._holding_clearances = np.empty(n_samples), np.empty(n_samples)
         self._frames, self._path_frames = np.empty((n + 2, 3, 4)), np.empty((n + 2, 3, 4))
         self._other_frames = np.empty((partner.n_joints + 2, 3, 4))
         self._other_centers = np.empty((n_others, 3))
@@ -306,6 +310,7 @@ class ArmSafety:
         stopped = PlacedArm(self._path_frames, mine.sphere_links, self._holding_centers[-1], mine.sphere_radii)
         partner = PlacedArm(self._other_frames, other.sphere_links, self._other_centers, other.sphere_radii)
         velocities, excess_speed = sphere_velocities(partner, other_q_dot, self._other_speeds)
+        self._partner_spheres = PartnerSpheres(self._other_centers, other.sphere_radii, velocities, self._other_speeds)
         n_rows = collision_rows(
             stopped, partner, velocities, self._standoffs, self._watched, self._alpha, self._speed_limits, self._rows,
             self._right,
@@ -344,11 +349,11 @@ class ArmSafety:
 
     def _certified_share(self, q: FloatArray, q_dot: FloatArray, action: FloatArray) -> tuple[float, float]:
         """Give the largest share of an action whose plan is certified, and the clearance of that plan."""
+        _, best = self._certify(self._holding_centers, self._holding_clearances)
         is_certified, clearance = self._plan(q, q_dot, action)
         if is_certified:
             return 1.0, clearance
         share, step = 0.0, 1.0
-        _, best = self._certify(self._holding_centers)
         for _ in range(_BISECTIONS):
             step *= 0.5
             is_certified, clearance = self._plan(q, q_dot, (share + step) * action)
@@ -360,13 +365,12 @@ class ArmSafety:
         mine = self.ego.arrays
         _kernels.predict_path(mine, self._update, q, q_dot, action, self._path)
         sphere_paths(mine, self._path, self._frames, self._centers)
-        return self._certify(self._centers)
+        return self._certify(self._centers, self._clearances)
 
-    def _certify(self, centers: FloatArray) -> tuple[bool, float]:
-        other = self.partner.arrays
+    def _certify(self, centers: FloatArray, clearances: FloatArray) -> tuple[bool, float]:
         return certify(
-            centers, self._holding_centers, self._gaps, self.ego.arrays.sphere_radii, self._other_centers,
-            other.sphere_radii, self._other_speeds, self._sample_time, self.tracking_error_m,
+            centers, self._holding_centers, self._gaps, self.ego.arrays.sphere_radii, self._partner_spheres,
+            self._sample_time, self.tracking_error_m, clearances, self._holding_clearances,
         )  # fmt: skip
 
 
