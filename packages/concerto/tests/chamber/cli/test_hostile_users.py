@@ -88,11 +88,12 @@ def test_a_video_under_the_name_of_the_folder_is_refused_before_anything_is_play
 
 
 def test_a_warning_is_one_line_without_the_code_it_comes_from(tmp_path: Path):
+    (tmp_path / "noisy.py").write_text("import warnings\nwarnings.warn('the colour\\nis red', stacklevel=1)\n")
     done = run(
-        "run", "cocarry", "--partner", "cocarry_impedance", "--partner-parameter", "colour=red", "--no-pictures",
-        "--episode-length", "2", cwd=tmp_path, env={"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "default")},
+        "run", "mpe_cooperative_push", "--import", "noisy", "--no-pictures",
+        cwd=tmp_path, env={"PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "default")},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (line,) = {line for line in done.stderr.splitlines() if "colour" in line}
-    assert line.startswith("warning: cocarry_impedance has no parameter 'colour'; it has ")
+    assert line == "warning: the colour is red"
     assert ".py" not in done.stderr
