@@ -20,6 +20,7 @@ from chamber.errors import ChamberEnvCompatibilityError
 from ripieno.errors import InputError
 
 __all__ = [
+    "MOST_GIF_FRAMES",
     "SUFFIXES",
     "Frame",
     "PictureFile",
@@ -37,6 +38,9 @@ SUFFIXES = (".gif", ".mp4", ".png")
 """What `write_pictures` can write."""
 
 _PACKAGES = {"PIL": "Pillow", "av": "PyAV"}
+
+MOST_GIF_FRAMES = 600
+"""A GIF is held in memory until it is written, about 1 MB a frame."""
 
 _STRIP_HEIGHT = 28
 _STRIP_COLOUR = (24, 28, 34)
@@ -202,6 +206,8 @@ class _GifSink:
         self._frames: list[Frame] = []
 
     def add(self, frame: Frame) -> None:
+        if len(self._frames) == MOST_GIF_FRAMES:
+            raise InputError(f"a GIF holds at most {MOST_GIF_FRAMES} frames; write an .mp4, or fewer steps")
         self._frames.append(frame)
 
     def close(self) -> None:

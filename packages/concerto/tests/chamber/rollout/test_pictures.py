@@ -137,6 +137,14 @@ def test_a_bad_rate_is_refused(tmp_path: Path, rate: float):
         write_pictures(tmp_path / "a.mp4", frames(), frames_per_second=rate)
 
 
+def test_a_gif_that_would_fill_the_memory_is_refused(tmp_path: Path):
+    frame = np.zeros((4, 4, 3), dtype=np.uint8)
+    with pytest.raises(InputError, match=r"at most 600 frames; write an \.mp4"):
+        write_pictures(tmp_path / "a.gif", [frame] * 601)
+    assert list(tmp_path.iterdir()) == []
+    assert write_pictures(tmp_path / "a.gif", [frame] * 600) == 600
+
+
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path):
     path = Path("/dev/full/a.png")
     with pytest.raises(InputError, match="does not exist"):
