@@ -145,7 +145,7 @@ def test_a_gif_that_would_fill_the_memory_is_refused(tmp_path: Path):
     assert write_pictures(tmp_path / "a.gif", [frame] * 600) == 600
 
 
-def test_a_full_disk_is_said_in_one_line(tmp_path: Path):
+def test_a_device_is_no_folder(tmp_path: Path):
     path = Path("/dev/full/a.png")
     with pytest.raises(InputError, match="does not exist"):
         write_pictures(path, frames())
