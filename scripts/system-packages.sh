@@ -5,7 +5,7 @@
 #   libegl1 libgl1-mesa-dri         off-screen rendering of simulated scenes
 #   fonts-dejavu-core               text in screenshots
 #
-# `make demo` and `make test` need none of them.
+# `make demo` and `make test` need none of them: pictures, and tests of pictures, are left out where they are missing.
 set -euo pipefail
 packages=(chromium libegl1 libgl1-mesa-dri fonts-dejavu-core)
 

@@ -85,6 +85,7 @@ def test_a_result_is_json() -> None:
     assert sum(found["rows"][0]["source_counts"].values()) == 5
 
 
+@pytest.mark.egl
 def test_pictures_show_two_different_ends_of_one_episode() -> None:
     collision, stopped = render_elbow_drive(0)
     for picture in (collision, stopped):

@@ -421,6 +421,7 @@ def test_the_adapter_refuses_what_it_cannot_adapt(
 # --- pictures, imports and names of old -----------------------------------------------------------------------
 
 
+@pytest.mark.egl
 def test_a_picture_shows_the_robots_before_the_horizon() -> None:
     env = make_stage0_env(render_mode="rgb_array")
     env.reset(seed=0)

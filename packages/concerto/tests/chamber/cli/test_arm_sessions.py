@@ -16,6 +16,8 @@ from PIL import Image
 from chamber.rollout.session import read_session
 from ripieno.verify import verify
 
+pytestmark = pytest.mark.egl
+
 av = pytest.importorskip("av")
 
 

@@ -557,6 +557,7 @@ def test_the_xarm6_and_the_ego_carry_the_bar_together() -> None:
     env.close()
 
 
+@pytest.mark.egl
 def test_a_picture_shows_the_bar_and_the_goal() -> None:
     env = make_cocarry_env(render_mode="rgb_array")
     env.reset(seed=0)

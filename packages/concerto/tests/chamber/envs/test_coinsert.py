@@ -502,6 +502,7 @@ def orange_rows(picture: Any) -> np.ndarray:
     return np.flatnonzero(((red - blue > 90) & (red - green > 50)).sum(axis=1) > 8)
 
 
+@pytest.mark.egl
 def test_pictures_show_the_peg_going_into_the_open_side_of_the_socket(build: Callable[..., CoInsertEnv]) -> None:
     env = build(render_mode="rgb_array")
     env.reset(seed=0)

@@ -191,6 +191,7 @@ def test_a_simulation_is_not_copied_into_one_that_does_something_else(rig, take)
         take(rig)
 
 
+@pytest.mark.egl
 def test_a_picture_of_the_nearest_plane_that_is_allowed_is_drawn():
     near = dataclasses.replace(SCENE.cameras[0], near=SMALLEST_NEAR)
     rig = MujocoBackend(dataclasses.replace(SCENE, cameras=(near,)), num_envs=1)

@@ -12,6 +12,8 @@ import pytest
 from chamber.sim.mujoco_backend import MujocoBackend
 from chamber.sim.scene import BodySpec, CameraSpec, GeomSpec, LinkRef, Motion, RobotSpec, SceneSpec, Shape
 
+pytestmark = pytest.mark.egl
+
 HALF = 0.1
 FIELD_OF_VIEW = 1.0
 FRONT = CameraSpec(
