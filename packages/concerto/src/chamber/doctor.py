@@ -14,13 +14,15 @@ from ripieno.doctor import CheckResult
 __all__ = ["checks"]
 
 INSTALL = 'Run: pip install "ripieno-concerto[chamber]"'
+INSTALL_TRAIN = 'Run: pip install "ripieno-concerto[train]"'
 
 
 def checks() -> Iterator[CheckResult]:
-    """Give rows for Gymnasium, MuJoCo and rendering, one per solver, and one for the compiled safety stack."""
+    """Give rows for Gymnasium, MuJoCo, rendering and training, one per solver, and one for the safety stack."""
     yield _gymnasium()
     yield _mujoco()
     yield _rendering()
+    yield _training()
     yield from _solvers()
     yield _stack()
 
@@ -45,6 +47,19 @@ def _rendering() -> CheckResult:
     """The same arms are rendered; tasks that observe no pictures do without."""
     remedy = "Run: apt-get install libegl1 libgl1-mesa-dri (Debian); only pictures need it."
     return _tried("pictures (EGL)", _two_arms_are_seen, remedy=remedy)
+
+
+def _training() -> CheckResult:
+    """What training imports is there; nothing of it is loaded, because PyTorch takes seconds."""
+    needed = {"torch": "torch", "hydra": "hydra-core", "omegaconf": "omegaconf", "structlog": "structlog"}
+    missing = [package for module, package in needed.items() if find_spec(module) is None]
+    return CheckResult(
+        "training (PyTorch)",
+        ok=not missing,
+        detail=f"not installed: {', '.join(missing)}" if missing else f"torch {metadata.version('torch')}",
+        remedy=INSTALL_TRAIN,
+        required=False,
+    )
 
 
 def _tried(name: str, trial: Callable[[], str], *, remedy: str) -> CheckResult:

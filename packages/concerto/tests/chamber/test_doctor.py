@@ -9,7 +9,7 @@ from ripieno.doctor import run_checks
 def test_every_row_names_what_was_looked_at_and_how_to_mend_it():
     rows = list(checks())
     assert [row.name for row in rows] == [
-        "environments (Gymnasium)", "tasks with arms (MuJoCo)", "pictures (EGL)",
+        "environments (Gymnasium)", "tasks with arms (MuJoCo)", "pictures (EGL)", "training (PyTorch)",
         "solver daqp", "solver clarabel", "solver osqp", "safety stack (Numba)",
     ]  # fmt: skip
     bad = [row for row in rows if not row.ok and row.name != "pictures (EGL)"]  # a machine may have no EGL
