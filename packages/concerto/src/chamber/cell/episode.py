@@ -13,9 +13,8 @@ from chamber.cell.config import Cell, Condition, PartnerEntry
 from chamber.cell.ego import LandmarkPolicy
 from chamber.cell.trace import WALL_STOP, EpisodeTrace
 from chamber.envs import MPECooperativePushEnv, PartnerIdAnnotationWrapper
-from chamber.envs.mpe_cooperative_push import DT, POSITION_BOUND, VELOCITY_BOUND
+from chamber.envs.mpe_cooperative_push import DT
 from chamber.partners import PartnerSpec, load_partner
-from concerto.safety.api import AgentSnapshot, Bounds, VelocityCommandControlModel
 from ripieno.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class CellRunner:
         self._policy = LandmarkPolicy(uid=EGO, choice=cell.ego.policy, speed_limit=cell.ego.speed_limit_m_s, dt=DT)
         self._base = _environment(cell)
         self._env = PartnerIdAnnotationWrapper(self._base, partner_id=self._partner_id)
-        self._stack = _stack(cell) if Condition.WITH_STACK in cell.conditions else None
+        self._stack = _stack(cell, self._base) if Condition.WITH_STACK in cell.conditions else None
         self._require_commands()
 
     def run(self, condition: Condition, *, episode_idx: int, initial_state_seed: int) -> EpisodeTrace:
@@ -93,10 +92,11 @@ class CellRunner:
             command = wanted = self._policy.act(obs)
             partner_command = self._partner.act(obs)
             if stack is not None:
-                snapshots = self._snapshots(positions[-1], positions[-2] if len(positions) > 1 else positions[-1])
-                answers.append(stack.step(wanted, snapshots, partner_id=obs["meta"]["partner_id"]))
-                command, source = _stop_at_wall(answers[-1], positions[-1][0])
-                sources.append(source)
+                snapshots = self._base.build_agent_snapshots()
+                answer = stack.step(wanted, snapshots, partner_id=obs["meta"]["partner_id"])
+                command = self._base.executable_action(EGO, answer.action)
+                answers.append(answer)
+                sources.append(answer.source.value if command is answer.action else WALL_STOP)
             obs, reward, _, truncated, _ = self._env.step({EGO: command, PARTNER: partner_command})
             positions.append(self._positions())
             nominal.append(wanted)
@@ -136,22 +136,6 @@ class CellRunner:
     def _positions(self) -> FloatArray:
         return np.stack([self._base.position(EGO), self._base.position(PARTNER)])
 
-    def _snapshots(self, now: FloatArray, before: FloatArray) -> dict[str, AgentSnapshot]:
-        """What a sensor would give: positions, and velocities over the last step (zero at the start)."""
-        radius = self._cell.task.robot_radius_m
-        velocities = (now - before) / DT
-        return {
-            uid: AgentSnapshot(position=now[index], velocity=velocities[index], radius=radius)
-            for index, uid in enumerate((EGO, PARTNER))
-        }
-
-
-def _stop_at_wall(answer: StackStep, position: FloatArray) -> tuple[FloatArray, str]:
-    """Apply the stack's answer, unless a wall would cut the motion short: that was not certified, so stop instead."""
-    if np.abs(position + answer.action * DT).max() > POSITION_BOUND:
-        return np.zeros(2), WALL_STOP
-    return answer.action, answer.source.value
-
 
 def _only_value(values: dict[tuple[str, str], float] | None) -> float:
     """The value of the one pair there is; NaN when the stack gave none."""
@@ -163,25 +147,22 @@ def _only_value(values: dict[tuple[str, str], float] | None) -> float:
 
 def _environment(cell: Cell) -> MPECooperativePushEnv:
     return MPECooperativePushEnv(
-        agent_uids=(EGO, PARTNER), episode_length=cell.task.episode_length, root_seed=cell.root_seed
+        agent_uids=(EGO, PARTNER),
+        episode_length=cell.task.episode_length,
+        root_seed=cell.root_seed,
+        robot_radius=cell.task.robot_radius_m,
     )
 
 
-def _stack(cell: Cell) -> SafetyStack:
+def _stack(cell: Cell, env: MPECooperativePushEnv) -> SafetyStack:
     from concerto.safety.stack import SafetyStack
     from concerto.safety.stopping import PartnerMotionBound
 
     return SafetyStack(
         ego_uid=EGO,
-        control_models={uid: VelocityCommandControlModel(uid, 2, DT, is_immediate=True) for uid in (EGO, PARTNER)},
-        bounds=Bounds(
-            action_linf_component=VELOCITY_BOUND,
-            cartesian_accel_capacity=VELOCITY_BOUND / DT,
-            action_rate=2.0 * VELOCITY_BOUND,
-            comm_latency_ms=0.0,
-            force_limit=50.0,
-        ),
-        dt=DT,
+        control_models=env.build_control_models(),
+        bounds=env.build_bounds(),
+        dt=env.control_timestep,
         partner_motion=PartnerMotionBound(max_acceleration=float("inf"), max_speed=cell.safety.partner_max_speed_m_s),
         partner_braking_fraction=0.0,
         cbf_gamma=cell.safety.cbf_gamma_per_s,

@@ -6,10 +6,11 @@ with velocity commands instead of forces.
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,13 +19,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from chamber.envs._integers import require_integer
 from chamber.envs._spaces import Observation
+from concerto.safety.api import AgentSnapshot, Bounds, VelocityCommandControlModel
 from ripieno.randomness import derive_substream
+
+if TYPE_CHECKING:
+    from concerto.safety.stopping import PartnerMotionBound
 
 __all__ = [
     "DEFAULT_EPISODE_LENGTH",
     "DT",
     "N_LANDMARKS",
     "POSITION_BOUND",
+    "ROBOT_RADIUS_M",
     "VELOCITY_BOUND",
     "MPECooperativePushEnv",
 ]
@@ -37,12 +43,15 @@ VELOCITY_BOUND = 1.0
 """Limit of each component of a velocity command, metres per second."""
 DT = 0.1
 """Time between two steps, seconds."""
+ROBOT_RADIUS_M = 0.1
+"""Radius of the disc that the safety filter takes a robot for, metres; the dynamics know no contact."""
 
 _SUBSTREAM = "env.mpe_cooperative_push"
 _N_AGENTS = 2
 _STATE_DIM = 4 + 2 * N_LANDMARKS + 2 * (_N_AGENTS - 1)
 
 FloatArray = NDArray[np.float64]
+_Point = tuple[float, float]
 
 
 class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
@@ -59,9 +68,10 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         agent_uids: two distinct uids, in the order in which start positions are drawn.
         episode_length: steps until ``truncated``.
         root_seed: seed of the run.
+        robot_radius: radius in the snapshots for the safety filter, metres.
 
     Raises:
-        ValueError: not two distinct uids, or an episode length below 1.
+        ValueError: not two distinct uids, an episode length below 1, or a radius that is not positive.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it per instance
@@ -72,15 +82,19 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         agent_uids: tuple[str, str] = ("ego", "partner"),
         episode_length: int = DEFAULT_EPISODE_LENGTH,
         root_seed: int = 0,
+        robot_radius: float = ROBOT_RADIUS_M,
     ) -> None:
         uids = tuple(agent_uids)
         if len(uids) != _N_AGENTS or len(set(uids)) != _N_AGENTS:
             raise ValueError(f"agent_uids must be two distinct uids, got {uids!r}")
         episode_length = require_integer("episode_length", episode_length, at_least=1)
         root_seed = require_integer("root_seed", root_seed, at_least=0)
-        self.agent_uids = uids
+        if not (math.isfinite(robot_radius) and robot_radius > 0.0):
+            raise ValueError(f"robot_radius must be positive and finite, got {robot_radius!r}")
+        self.agent_uids: tuple[str, str] = (uids[0], uids[1])
         self.episode_length = episode_length
         self.root_seed = root_seed
+        self.robot_radius = float(robot_radius)
         command = spaces.Box(-VELOCITY_BOUND, VELOCITY_BOUND, (2,), np.float32)
         state = spaces.Box(-np.inf, np.inf, (_STATE_DIM,), np.float32)
         self.action_space = spaces.Dict(dict.fromkeys(uids, command))
@@ -88,29 +102,31 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
             {"agent": spaces.Dict({uid: spaces.Dict({"state": state}) for uid in uids})}
         )
         self.np_random = derive_substream(_SUBSTREAM, root_seed=root_seed).default_rng()
-        self._landmarks: FloatArray = np.zeros((N_LANDMARKS, 2))
-        self._positions: FloatArray = np.zeros((_N_AGENTS, 2))
-        self._velocities: FloatArray = np.zeros((_N_AGENTS, 2))
-        self._clipped_uids: tuple[str, ...] = ()
+        # Plain numbers: on four of them, an array operation costs more than all the arithmetic of a step.
+        self._landmarks: tuple[_Point, ...] = ((0.0, 0.0),) * N_LANDMARKS
+        self._positions: tuple[_Point, _Point] = ((0.0, 0.0), (0.0, 0.0))
+        self._last_positions = self._positions
+        self._velocities: tuple[_Point, _Point] = ((0.0, 0.0), (0.0, 0.0))
+        self._was_clipped = (False, False)
         self._n_steps = 0
 
     @property
     def clipped_uids(self) -> tuple[str, ...]:
         """Whose command the last step had to clip."""
-        return self._clipped_uids
+        return tuple(uid for uid, far in zip(self.agent_uids, self._was_clipped, strict=True) if far)
 
     @property
     def landmarks(self) -> FloatArray:
         """Landmark positions, a copy, shape ``(2, 2)``, metres."""
-        return self._landmarks.copy()
+        return np.array(self._landmarks)
 
     def position(self, uid: str) -> FloatArray:
         """Position of one robot in full precision, a copy, shape ``(2,)``, metres."""
-        return self._positions[self.agent_uids.index(uid)].copy()
+        return np.array(self._positions[self.agent_uids.index(uid)])
 
     def velocity(self, uid: str) -> FloatArray:
         """Velocity command that one robot follows, a copy, shape ``(2,)``, metres per second."""
-        return self._velocities[self.agent_uids.index(uid)].copy()
+        return np.array(self._velocities[self.agent_uids.index(uid)])
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -124,11 +140,12 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         if seed is not None:
             name = f"{_SUBSTREAM}.episode.{operator.index(seed)}"
             self.np_random = derive_substream(name, root_seed=self.root_seed).default_rng()
-        rng = self.np_random
-        self._landmarks = rng.uniform(-POSITION_BOUND, POSITION_BOUND, (N_LANDMARKS, 2))
-        self._positions = np.stack([rng.uniform(-POSITION_BOUND, POSITION_BOUND, 2) for _ in self.agent_uids])
-        self._velocities = np.zeros((_N_AGENTS, 2))
-        self._clipped_uids = ()
+        drawn = self.np_random.uniform(-POSITION_BOUND, POSITION_BOUND, (N_LANDMARKS + _N_AGENTS, 2)).tolist()
+        *landmarks, first, second = ((x, y) for x, y in drawn)
+        self._landmarks = tuple(landmarks)
+        self._positions = self._last_positions = (first, second)
+        self._velocities = ((0.0, 0.0), (0.0, 0.0))
+        self._was_clipped = (False, False)
         self._n_steps = 0
         return self._observation(), {}
 
@@ -144,41 +161,121 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         Raises:
             ValueError: a uid is missing, or a command is not two finite numbers; nothing has changed then.
         """
-        submitted = np.stack([self._command(action, uid) for uid in self.agent_uids])
-        extra = sorted(set(action) - set(self.agent_uids))
-        if extra:
+        first_uid, second_uid = self.agent_uids
+        first = self._command(action, first_uid)
+        second = self._command(action, second_uid)
+        if len(action) > _N_AGENTS:
+            extra = sorted(set(action) - set(self.agent_uids))
             warnings.warn(f"step() ignores the action of unknown uids {extra}", stacklevel=2)
-        self._velocities = np.clip(submitted, -VELOCITY_BOUND, VELOCITY_BOUND)
-        self._positions = np.clip(self._positions + self._velocities * DT, -POSITION_BOUND, POSITION_BOUND)
+        velocities = _clipped(first, VELOCITY_BOUND), _clipped(second, VELOCITY_BOUND)
+        self._was_clipped = velocities[0] != first, velocities[1] != second
+        self._velocities = velocities
+        self._last_positions = self._positions
+        self._positions = _moved(self._positions[0], velocities[0]), _moved(self._positions[1], velocities[1])
         self._n_steps += 1
-        was_clipped = (submitted != self._velocities).any(axis=1)
-        self._clipped_uids = tuple(uid for uid, far in zip(self.agent_uids, was_clipped, strict=True) if far)
         return self._observation(), self._reward(), False, self._n_steps >= self.episode_length, {}
 
+    # --- what the safety stack asks -------------------------------------------------------------------------
+
+    @property
+    def control_timestep(self) -> float:
+        """Time between two steps, seconds."""
+        return DT
+
+    def build_control_models(self) -> dict[str, VelocityCommandControlModel]:
+        """Give how a command moves each robot: it is reached at once and held for the whole step."""
+        return {uid: VelocityCommandControlModel(uid, 2, DT, is_immediate=True) for uid in self.agent_uids}
+
+    def build_bounds(self) -> Bounds:
+        """Give the limits of a step; within one, a robot at rest can reach the velocity bound."""
+        return Bounds(
+            action_linf_component=VELOCITY_BOUND,
+            cartesian_accel_capacity=VELOCITY_BOUND / DT,
+            action_rate=2.0 * VELOCITY_BOUND,
+            comm_latency_ms=0.0,
+            force_limit=50.0,
+        )
+
+    def build_partner_motion(self) -> PartnerMotionBound:
+        """Give the worst that a partner can do: any velocity, at once, of at most the speed of the box's corner."""
+        from concerto.safety.stopping import PartnerMotionBound
+
+        return PartnerMotionBound(max_acceleration=math.inf, max_speed=math.sqrt(2.0) * VELOCITY_BOUND)
+
+    def build_agent_snapshots(self) -> dict[str, AgentSnapshot]:
+        """Give what a sensor would: positions, and mean velocities over the last step (zero at the start).
+
+        The mean velocity differs from the command where a wall cut the motion short.
+        """
+        return {
+            uid: AgentSnapshot(
+                position=np.array((x, y)), velocity=np.array(((x - x0) / DT, (y - y0) / DT)), radius=self.robot_radius
+            )
+            for uid, (x, y), (x0, y0) in zip(self.agent_uids, self._positions, self._last_positions, strict=True)
+        }
+
+    def executable_action(self, uid: str, action: FloatArray) -> FloatArray:
+        """Give a command that will be carried out in full: the given one, or standing still.
+
+        A certificate of a command holds for the whole motion. Where a wall or the box of commands would cut it short,
+        the robot stands still instead.
+
+        Args:
+            uid: the robot.
+            action: velocity command, shape ``(2,)``, metres per second.
+
+        Returns:
+            ``action`` itself, or fresh zeros.
+        """
+        x, y = self._positions[self.agent_uids.index(uid)]
+        vx, vy = action.tolist()
+        is_in_box = abs(vx) <= VELOCITY_BOUND and abs(vy) <= VELOCITY_BOUND
+        stays_inside = abs(x + vx * DT) <= POSITION_BOUND and abs(y + vy * DT) <= POSITION_BOUND
+        return action if is_in_box and stays_inside else np.zeros(2)
+
+    # --- parts of a step ------------------------------------------------------------------------------------
+
     @staticmethod
-    def _command(action: Mapping[str, ArrayLike], uid: str) -> FloatArray:
+    def _command(action: Mapping[str, ArrayLike], uid: str) -> _Point:
         if uid not in action:
             raise ValueError(f"step() action missing uid {uid!r}; got keys {sorted(action)}")
         command = np.asarray(action[uid], dtype=np.float64)
-        if command.shape != (2,) or not np.isfinite(command).all():
-            raise ValueError(f"step() action[{uid!r}] must be 2 finite numbers, got {command!r}")
-        return command
+        if command.shape == (2,):
+            x, y = command.tolist()
+            if math.isfinite(x) and math.isfinite(y):
+                return x, y
+        raise ValueError(f"step() action[{uid!r}] must be 2 finite numbers, got {command!r}")
 
     def _reward(self) -> float:
-        offsets = self._positions[None, :, :] - self._landmarks[:, None, :]
-        return -float(np.linalg.norm(offsets, axis=2).min(axis=1).sum())
+        (ax, ay), (bx, by) = self._positions
+        total = 0.0
+        for x, y in self._landmarks:
+            # Root of the sum of squares and not `hypot`, whose last bit can differ: records hold exact numbers.
+            first = math.sqrt((ax - x) * (ax - x) + (ay - y) * (ay - y))
+            second = math.sqrt((bx - x) * (bx - x) + (by - y) * (by - y))
+            total += min(first, second)
+        return -total
 
     def _observation(self) -> Observation:
-        agents: dict[str, dict[str, NDArray[np.float32]]] = {}
-        for index, uid in enumerate(self.agent_uids):
-            own = self._positions[index]
-            state = np.concatenate(
-                [
-                    own,
-                    self._velocities[index],
-                    (self._landmarks - own).ravel(),
-                    self._positions[1 - index] - own,
-                ]
-            )
-            agents[uid] = {"state": state.astype(np.float32)}
-        return {"agent": agents}
+        (ax, ay), (bx, by) = self._positions
+        (avx, avy), (bvx, bvy) = self._velocities
+        (px, py), (qx, qy) = self._landmarks
+        first_uid, second_uid = self.agent_uids
+        first = (ax, ay, avx, avy, px - ax, py - ay, qx - ax, qy - ay, bx - ax, by - ay)
+        second = (bx, by, bvx, bvy, px - bx, py - by, qx - bx, qy - by, ax - bx, ay - by)
+        return {
+            "agent": {
+                first_uid: {"state": np.array(first, np.float32)},
+                second_uid: {"state": np.array(second, np.float32)},
+            }
+        }
+
+
+def _clipped(point: _Point, bound: float) -> _Point:
+    x, y = point
+    return max(-bound, min(bound, x)), max(-bound, min(bound, y))
+
+
+def _moved(position: _Point, velocity: _Point) -> _Point:
+    """Where a robot is after a step; walls stop each component on its own."""
+    return _clipped((position[0] + velocity[0] * DT, position[1] + velocity[1] * DT), POSITION_BOUND)
