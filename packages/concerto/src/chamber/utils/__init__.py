@@ -1,0 +1,1 @@
+"""What the rest of Chamber asks about the machine it runs on."""
