@@ -270,6 +270,16 @@ class SafetyStack:
         return self._dt
 
     @property
+    def capacity(self) -> float:
+        """Largest acceleration of the ego, m/s^2."""
+        return self._capacity
+
+    @property
+    def lambda_bound(self) -> float:
+        """Largest absolute slack, m/s^2."""
+        return self._lambda_bound
+
+    @property
     def partner_motion(self) -> PartnerMotionBound | Mapping[str, PartnerMotionBound]:
         """What is declared of the partners; for another declaration make another stack."""
         return self._partner_motion
@@ -279,6 +289,41 @@ class SafetyStack:
         """A copy of the conformal state: slack per ego pair and steps of warm-up that remain."""
         slack = dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)) if self._partners is not None else {}
         return SafetyState(slack, self._epsilon, self._eta, self._warmup_steps_remaining)
+
+    def restore(self, state: SafetyState, *, partner_id: str | None = None) -> None:
+        """Go on with a conformal state that another stack of the same settings had; the last step is forgotten.
+
+        What follows is what would have followed there after `start_episode`.
+
+        Args:
+            state: what `state` gave: slack per ego pair, and steps of warm-up that remain.
+            partner_id: identity of the partners then, as it was given to `step`.
+
+        Raises:
+            ValueError: the state has other settings, a pair without the ego, or a slack that this stack cannot have
+                reached; nothing has changed.
+            KeyError: the declared motion or the needed control model of a partner is missing; nothing has changed.
+        """
+        for name, theirs, ours in (("epsilon", state.epsilon, self._epsilon), ("eta", state.eta, self._eta)):
+            _require(f"{name} of the state", theirs, theirs == ours, f"the stack's, {ours:g}")
+        largest = max(self._lambda_bound, abs(self._lambda_safe))
+        by_partner: dict[str, float] = {}
+        for pair, slack in state.lambda_.items():
+            others = [uid for uid in pair if uid != self._ego_uid]
+            if len(others) != 1:
+                raise ValueError(f"pairs of the state must be of the ego {self._ego_uid!r} and a partner, got {pair!r}")
+            _require(f"slack of {pair!r}", slack, abs(slack) <= largest, f"within +/- {largest:g}")
+            by_partner[others[0]] = float(slack)
+        remaining = state.warmup_steps_remaining
+        _require("warmup_steps_remaining", remaining, 0 <= remaining <= self._n_warmup_steps, "a count of this stack")
+        partners = tuple(sorted(by_partner))
+        self._motions_of(partners)  # refuse what `_meet` would, before anything is forgotten
+        self._pair_braking(partners)
+        self.reset()
+        if partners:
+            self._meet(partners, partner_id)
+            self._slacks = np.array([by_partner[uid] for uid in partners], dtype=np.float64)
+            self._warmup_steps_remaining = int(remaining)
 
     def start_episode(self) -> None:
         """Forget the last step, keep the slack: the next forecast error must not span a reset of the environment."""
@@ -465,7 +510,7 @@ class SafetyStack:
         """
         identity_changed = partner_id is not None and self._partner_id not in {None, partner_id}
         if partners is not self._partners or identity_changed:
-            motions = [self._motion_of(uid) for uid in partners]
+            motions = self._motions_of(partners)
             alphas = self._pair_braking(partners)
             known = () if self._partners is None or identity_changed else self._partners
             old = dict(zip(known, self._slacks.tolist(), strict=False))
@@ -481,13 +526,14 @@ class SafetyStack:
         if partner_id is not None:
             self._partner_id = partner_id
 
-    def _motion_of(self, uid: str) -> PartnerMotionBound:
+    def _motions_of(self, partners: tuple[str, ...]) -> list[PartnerMotionBound]:
         declared = self._partner_motion
         if isinstance(declared, PartnerMotionBound):
-            return declared
-        if uid not in declared:
-            raise KeyError(f"partner_motion must hold {uid!r}, got {sorted(declared)}")
-        return declared[uid]
+            return [declared] * len(partners)
+        for uid in partners:
+            if uid not in declared:
+                raise KeyError(f"partner_motion must hold {uid!r}, got {sorted(declared)}")
+        return [declared[uid] for uid in partners]
 
     def _pair_braking(self, partners: tuple[str, ...]) -> FloatArray:
         return np.array([self._capacity + self._braking_of(uid) for uid in partners], dtype=np.float64)

@@ -185,6 +185,14 @@ class SafetyDriver(Protocol):
         """Clamp of the slack, m/s^2; None without a clamp."""
         ...
 
+    def bind(self, env: Any) -> None:
+        """Take the environment that will be stepped; called once, before anything else.
+
+        Raises:
+            ValueError: the driver reads the state of another environment.
+        """
+        ...
+
     def start_run(self, seed: int) -> None:
         """Prepare for a run."""
         ...
