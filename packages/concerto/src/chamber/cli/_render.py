@@ -49,6 +49,7 @@ def render_command(
     from chamber.rollout.config import SessionConfig, make_environment, make_team, rehearse, why_no_pictures
     from chamber.rollout.guard import Guard
     from chamber.rollout.pictures import PictureFile, require_picture_path
+    from chamber.rollout.snapshots import camera_names
     from ripieno.errors import InputError
 
     config = SessionConfig.of(
@@ -70,7 +71,7 @@ def render_command(
         progress_bar(steps or 0) as progress,
     ):
         task_env = env.unwrapped
-        cameras = [known.name for known in task_env.rig.scene.cameras]
+        cameras = camera_names(env)
         if camera not in cameras:
             raise InputError(f"{config.slug} has no camera {camera!r}; it has {', '.join(cameras)}")
         team = make_team(config, env)

@@ -30,6 +30,7 @@ __all__ = [
     "DT",
     "N_LANDMARKS",
     "POSITION_BOUND",
+    "RENDER_CAMERA",
     "ROBOT_RADIUS_M",
     "VELOCITY_BOUND",
     "MPECooperativePushEnv",
@@ -45,6 +46,8 @@ DT = 0.1
 """Time between two steps, seconds."""
 ROBOT_RADIUS_M = 0.1
 """Radius of the disc that the safety filter takes a robot for, metres; the dynamics know no contact."""
+RENDER_CAMERA = "render_camera"
+"""Name of the only camera; it looks down on the square."""
 
 _SUBSTREAM = "env.mpe_cooperative_push"
 _N_AGENTS = 2
@@ -68,13 +71,18 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         agent_uids: two distinct uids, in the order in which start positions are drawn.
         episode_length: steps until ``truncated``.
         root_seed: seed of the run.
-        robot_radius: radius in the snapshots for the safety filter, metres.
+        robot_radius: radius in the snapshots for the safety filter and in pictures, metres.
+        render_mode: ``"rgb_array"`` or None.
 
     Raises:
-        ValueError: not two distinct uids, an episode length below 1, or a radius that is not positive.
+        ValueError: not two distinct uids, an episode length below 1, a radius that is not positive, or another render
+            mode.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it per instance
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
+        "render_modes": ["rgb_array"],
+        "render_fps": round(1.0 / DT),
+    }
 
     def __init__(
         self,
@@ -83,6 +91,7 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         episode_length: int = DEFAULT_EPISODE_LENGTH,
         root_seed: int = 0,
         robot_radius: float = ROBOT_RADIUS_M,
+        render_mode: str | None = None,
     ) -> None:
         uids = tuple(agent_uids)
         if len(uids) != _N_AGENTS or len(set(uids)) != _N_AGENTS:
@@ -91,10 +100,13 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         root_seed = require_integer("root_seed", root_seed, at_least=0)
         if not (math.isfinite(robot_radius) and robot_radius > 0.0):
             raise ValueError(f"robot_radius must be positive and finite, got {robot_radius!r}")
+        if render_mode not in {None, "rgb_array"}:
+            raise ValueError(f"render_mode must be 'rgb_array' or None, got {render_mode!r}")
         self.agent_uids: tuple[str, str] = (uids[0], uids[1])
         self.episode_length = episode_length
         self.root_seed = root_seed
         self.robot_radius = float(robot_radius)
+        self.render_mode = render_mode
         command = spaces.Box(-VELOCITY_BOUND, VELOCITY_BOUND, (2,), np.float32)
         state = spaces.Box(-np.inf, np.inf, (_STATE_DIM,), np.float32)
         self.action_space = spaces.Dict(dict.fromkeys(uids, command))
@@ -109,6 +121,7 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         self._velocities: tuple[_Point, _Point] = ((0.0, 0.0), (0.0, 0.0))
         self._was_clipped = (False, False)
         self._n_steps = 0
+        self._path = [self._positions]
 
     @property
     def clipped_uids(self) -> tuple[str, ...]:
@@ -147,6 +160,7 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         self._velocities = ((0.0, 0.0), (0.0, 0.0))
         self._was_clipped = (False, False)
         self._n_steps = 0
+        self._path = [self._positions]
         return self._observation(), {}
 
     def step(self, action: Mapping[str, ArrayLike]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -173,7 +187,46 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         self._last_positions = self._positions
         self._positions = _moved(self._positions[0], velocities[0]), _moved(self._positions[1], velocities[1])
         self._n_steps += 1
+        if self.render_mode is not None:
+            self._path.append(self._positions)
         return self._observation(), self._reward(), False, self._n_steps >= self.episode_length, {}
+
+    # --- pictures -------------------------------------------------------------------------------------------
+
+    def render(self) -> NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Give the picture of the present state, shape ``(height, width, 3)``; None without a render mode."""
+        return None if self.render_mode is None else self.picture()
+
+    def picture(self, camera: str = RENDER_CAMERA, *, step: int | None = None) -> NDArray[np.uint8]:
+        """Draw the square from above, with the ways that the robots came.
+
+        Without a render mode the ways are not kept, and only the present state can be drawn.
+
+        Args:
+            camera: `RENDER_CAMERA`, the only one.
+            step: a control step of the running episode, 0 for its start; None is the present one.
+
+        Raises:
+            ValueError: there is no such camera or step.
+            ChamberEnvCompatibilityError: Pillow is not installed.
+        """
+        from chamber.envs._planar_picture import PlanarScene, draw_scene
+
+        if camera != RENDER_CAMERA:
+            raise ValueError(f"camera must be {RENDER_CAMERA!r}, got {camera!r}")
+        path = self._path if self.render_mode is not None else [self._positions]
+        last = len(path) - 1 if step is None else step
+        if not 0 <= last < len(path):
+            raise ValueError(f"step must be in 0..{len(path) - 1}, got {step!r}")
+        scene = PlanarScene(
+            uids=self.agent_uids,
+            paths=np.array(path[: last + 1]),
+            landmarks=self.landmarks,
+            radius=self.robot_radius,
+            half_side=POSITION_BOUND,
+            time_s=(self._n_steps if step is None else step) * DT,
+        )
+        return draw_scene(scene)
 
     # --- what the safety stack asks -------------------------------------------------------------------------
 

@@ -144,8 +144,9 @@ def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibili
         InputError: the environment cannot be built at all.
         ChamberEnvCompatibilityError: likewise.
     """
-    if tasks.get(config.task_id, config.version).sim_backend != "mujoco":
-        return InputError(f"{config.slug} has no camera: it is not simulated in three dimensions")
+    with closing(make_environment(config)) as env:
+        if "rgb_array" not in env.metadata.get("render_modes", ()):
+            return InputError(f"{config.slug} has no camera: it is neither simulated in space nor drawn")
     with closing(make_environment(config, render=True)) as env:
         env.reset(seed=0)
         try:

@@ -23,7 +23,7 @@ def push(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("run", "mpe_cooperative_push", "--episodes", 2, "--out", "runs/one", cwd=home)
     assert done.returncode == 0, done.stderr
     assert "2 episodes of mpe_cooperative_push@v1" in done.stdout
-    assert "no camera" in done.stderr
+    assert done.stderr == ""
     return home / "runs/one"
 
 
@@ -55,6 +55,19 @@ def test_a_session_verifies_and_replays(push: Path):
     summary = json.loads(run("replay", push, "--json", cwd=push.parent).stdout)
     assert summary["holds"] is True
     assert len(summary["episodes"]) == 2
+
+
+def test_the_planar_task_has_pictures_and_videos(push: Path, tmp_path: Path):
+    page = (push / "index.html").read_text()
+    assert "From left to right, the first episode of mpe_cooperative_push. The start." in page
+    done = run("run", "mpe_cooperative_push", "--episode-length", 5, "--video", "a.gif", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    image = pytest.importorskip("PIL.Image")
+    with image.open(tmp_path / "a.gif") as video:
+        assert (video.n_frames, video.info["duration"]) == (6, 100), "the start and every step, in real time"
+    done = run("render", "mpe_cooperative_push", "--steps", 3, "--out", "a.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "control step 3 of mpe_cooperative_push@v1" in done.stdout
 
 
 def test_a_tampered_session_ends_with_1_and_names_the_file(push: Path, tmp_path: Path):
@@ -102,13 +115,17 @@ def test_check_passes_for_an_own_task_and_says_what_it_tried(tmp_path: Path):
         (["run", "cocarry", "--video", "nowhere/out.mp4"], "does not exist"),
         (["run", "cocarry", "--video", "out.mp4", "--no-pictures"], "leave --no-pictures out"),
         (["run", "co_hold_secure"], "has no environment to play in"),
-        (["run", "mpe_cooperative_push", "--video", "out.mp4"], "has no camera"),
+        (["run", "handover_place", "--video", "out.mp4"], "has no camera"),
         pytest.param(
             ["render", "cocarry", "--out", "a.png", "--camera", "ceiling"],
             "no camera 'ceiling'; it has render_camera",
             marks=pytest.mark.egl,
         ),
-        (["render", "mpe_cooperative_push", "--out", "a.png"], "has no camera"),
+        (["render", "handover_place", "--out", "a.png"], "has no camera"),
+        (
+            ["render", "mpe_cooperative_push", "--out", "a.png", "--camera", "ceiling"],
+            "no camera 'ceiling'; it has render_camera",
+        ),
         pytest.param(
             ["render", "cocarry", "--out", "a.png", "--partner", "handover_presenter"],
             "does not fit cocarry@v2",

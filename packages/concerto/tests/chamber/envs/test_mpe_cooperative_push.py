@@ -26,7 +26,7 @@ STILL = {"ego": np.zeros(2), "partner": np.zeros(2)}
 
 def test_constants_are_the_documented_ones():
     assert (DEFAULT_EPISODE_LENGTH, N_LANDMARKS, POSITION_BOUND, VELOCITY_BOUND, DT) == (50, 2, 1.0, 1.0, 0.1)
-    assert MPECooperativePushEnv.metadata == {"render_modes": []}
+    assert MPECooperativePushEnv.metadata == {"render_modes": ["rgb_array"], "render_fps": round(1 / DT)}
 
 
 def test_episode_zero_has_the_documented_start():
