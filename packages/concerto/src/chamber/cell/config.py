@@ -7,9 +7,17 @@ run, so the hash of the configuration in ``run.json`` covers every value: two ru
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 __all__ = [
     "Cell",
@@ -26,6 +34,7 @@ __all__ = [
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Sentence = Annotated[str, StringConstraints(min_length=1, max_length=500, strip_whitespace=True)]
 Positive = Annotated[float, Field(gt=0.0)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Condition(StrEnum):
@@ -47,10 +56,14 @@ class TaskName(StrEnum):
 
 
 class EgoPolicy(StrEnum):
-    """Nominal policies of the ego: which landmark, seen from its start, it drives straight to."""
+    """Nominal policies of the ego."""
 
     NEAREST_LANDMARK = "nearest_landmark"
+    """It drives straight to the landmark that is nearest to its start."""
     FARTHEST_LANDMARK = "farthest_landmark"
+    """It drives straight to the landmark that is farthest from its start."""
+    TRAINED = "trained"
+    """It does what it has learned: its policy is read from a checkpoint."""
 
 
 class ReportedNumber(StrEnum):
@@ -97,10 +110,30 @@ class TaskSettings(_Settings):
 
 
 class EgoSettings(_Settings):
-    """The robot whose safety is in question."""
+    """The robot whose safety is in question.
+
+    Attributes:
+        policy: what it would do if nobody were in the way.
+        speed_limit_m_s: largest magnitude of each velocity component; what a trained policy wants is clipped to it.
+        checkpoint: file of a trained policy, relative to the cell's file; None when it is given with the command.
+        checkpoint_sha256: hash of that file, which makes the cell one of exactly this policy.
+    """
 
     policy: EgoPolicy
     speed_limit_m_s: Annotated[float, Field(gt=0.0, le=1.0)]
+    checkpoint: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = None
+    checkpoint_sha256: Sha256 | None = None
+
+    @model_validator(mode="after")
+    def _has_a_checkpoint_only_when_trained(self) -> Self:
+        if self.policy is not EgoPolicy.TRAINED and (self.checkpoint, self.checkpoint_sha256) != (None, None):
+            raise ValueError(f"a checkpoint belongs to the policy 'trained', not to {self.policy.value!r}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_absent_keys(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """The hash of a cell with another policy stays what it was before there were trained ones."""
+        return {name: value for name, value in serialize(self).items() if value is not None}
 
 
 class PartnerEntry(_Settings):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chamber.cell.config import Cell, Condition, PartnerEntry
-from chamber.cell.ego import LandmarkPolicy
+from chamber.cell.ego import make_ego
 from chamber.cell.trace import WALL_STOP, EpisodeTrace
 from chamber.envs import MPECooperativePushEnv, PartnerIdAnnotationWrapper
-from chamber.envs.mpe_cooperative_push import DT
 from chamber.partners import PartnerSpec, load_partner
 from ripieno.errors import InputError
 
@@ -56,18 +56,19 @@ class CellRunner:
     Args:
         cell: what is run.
         entry: the partner.
+        checkpoint: file of the ego's policy, when it is a trained one.
 
     Raises:
-        InputError: the partner does not give velocity commands for this task.
+        InputError: the partner does not give velocity commands for this task, or the checkpoint is not the cell's.
     """
 
-    def __init__(self, cell: Cell, entry: PartnerEntry) -> None:
+    def __init__(self, cell: Cell, entry: PartnerEntry, *, checkpoint: Path | None = None) -> None:
         self._cell = cell
         self._entry = entry
         self._partner = load_partner(PartnerSpec(entry.class_name, 0, None, None, entry.extra))
         self._partner_id = self._partner.spec.partner_id
-        self._policy = LandmarkPolicy(uid=EGO, choice=cell.ego.policy, speed_limit=cell.ego.speed_limit_m_s, dt=DT)
         self._base = _environment(cell)
+        self._policy = make_ego(cell, self._base, uid=EGO, checkpoint=checkpoint)
         self._env = PartnerIdAnnotationWrapper(self._base, partner_id=self._partner_id)
         self._stack = _stack(cell, self._base) if Condition.WITH_STACK in cell.conditions else None
         self._require_commands()

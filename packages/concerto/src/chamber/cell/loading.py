@@ -14,19 +14,75 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from chamber.cell.config import Cell
+from chamber.cell.checkpoint import checkpoint_sha256
+from chamber.cell.config import Cell, EgoPolicy
 from chamber.partners.api import PartnerSpec
 from chamber.partners.registry import list_registered, load_partner
 from ripieno.errors import InputError
 
-__all__ = ["default_cell_text", "parse_cell", "read_cell_text"]
+__all__ = [
+    "CHECKPOINT_NAME",
+    "default_cell_text",
+    "parse_cell",
+    "pin_checkpoint",
+    "read_cell_text",
+    "trained_cell_text",
+]
+
+CHECKPOINT_NAME = "ego.pt"
+"""What the checkpoint of a trained ego is called in the run folder, and so in the cell that was run."""
 
 _MAX_BYTES = 1_000_000
 
 
 def default_cell_text() -> str:
     """Give the text of the cell that comes with the package."""
-    return (resources.files("chamber") / "cells" / "planar_push.yaml").read_text(encoding="utf-8")
+    return _shipped("planar_push.yaml")
+
+
+def trained_cell_text() -> str:
+    """Give the text of the cell that comes with the package for an ego of one's own training."""
+    return _shipped("planar_push_trained.yaml")
+
+
+def _shipped(name: str) -> str:
+    return (resources.files("chamber") / "cells" / name).read_text(encoding="utf-8")
+
+
+def pin_checkpoint(
+    cell: Cell, *, source: str, folder: Path, checkpoint: Path | None = None
+) -> tuple[Cell, Path | None]:
+    """Find the checkpoint of a trained ego, and make its hash a part of the cell.
+
+    Args:
+        cell: as it was parsed.
+        source: name of its file, for messages.
+        folder: which the checkpoint's path in the cell is relative to.
+        checkpoint: file to take instead.
+
+    Returns:
+        The cell with the hash of its checkpoint, and the file; a cell without a trained ego as it was, and None.
+
+    Raises:
+        InputError: there is no such file, it is not the one that the cell pins, or the ego is none that is trained.
+    """
+    if cell.ego.policy is not EgoPolicy.TRAINED:
+        if checkpoint is not None:
+            raise InputError(f"{source}: ego.policy is {cell.ego.policy.value!r}, so there is no use for a checkpoint")
+        return cell, None
+    if checkpoint is None and cell.ego.checkpoint is None:
+        raise InputError(f"{source}: ego.policy is 'trained': name its file with ego.checkpoint or --checkpoint")
+    path = folder / (cell.ego.checkpoint or "") if checkpoint is None else checkpoint
+    try:
+        sha256 = checkpoint_sha256(path)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+    if cell.ego.checkpoint_sha256 not in {None, sha256}:
+        raise InputError(
+            f"{source}: ego.checkpoint_sha256 is {cell.ego.checkpoint_sha256}, but {path} has {sha256}: another file"
+        )
+    ego = cell.ego.model_copy(update={"checkpoint": CHECKPOINT_NAME, "checkpoint_sha256": sha256})
+    return cell.model_copy(update={"ego": ego}), path
 
 
 def read_cell_text(path: Path) -> str:

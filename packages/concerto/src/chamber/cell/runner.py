@@ -9,8 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chamber.cell.analysis import compare_pairs, group, verdicts
+from chamber.cell.checkpoint import store_checkpoint
 from chamber.cell.config import Cell
 from chamber.cell.episode import CellRunner, start_states
+from chamber.cell.loading import CHECKPOINT_NAME
 from chamber.cell.record import CELL_EVENT, EPISODE_EVENT, CellRecord, read_cell_record
 from chamber.cell.tables import three_tables
 from concerto.safety.reporting import emit_three_tables
@@ -35,6 +37,7 @@ def run_cell(
     folder: Path,
     *,
     cell_text: str,
+    checkpoint: Path | None = None,
     pages: Mapping[str, Page] | None = None,
     progress: Progress = lambda _done, _words: None,
 ) -> RunResult:
@@ -48,6 +51,7 @@ def run_cell(
         cell: what to run.
         folder: must not exist.
         cell_text: the text that the cell was read from.
+        checkpoint: file of a trained ego; it is copied into the folder with the sidecar that lies beside it.
         pages: functions that make further files of the record, by file name.
         progress: called before each episode and each file with the number of episodes done and a few words.
 
@@ -55,10 +59,12 @@ def run_cell(
         InputError: the folder cannot be made, or the cell cannot be run; nothing is left behind then.
     """
     starts = start_states(cell)
-    runners = [(entry, CellRunner(cell, entry)) for entry in cell.partners]
+    runners = [(entry, CellRunner(cell, entry, checkpoint=checkpoint)) for entry in cell.partners]
     config = cell.model_dump(mode="json")
     with RunWriter(folder, system="chamber", kind="cell", config=config, seeds={"root_seed": cell.root_seed}) as run:
         run.artifact("cell.yaml", cell_text)
+        if checkpoint is not None and cell.ego.checkpoint_sha256 is not None:
+            store_checkpoint(run, CHECKPOINT_NAME, checkpoint, sha256=cell.ego.checkpoint_sha256)
         run.event(CELL_EVENT, cell=config, config_sha256=read_manifest(folder)["config_sha256"])
         done = 0
         for entry, runner in runners:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure as MatplotlibFigure
 
 from chamber.cell.analysis import Group, compare_pairs, group, verdicts
 from chamber.cell.config import Cell, Condition, DecisionRule, EgoPolicy
+from chamber.cell.loading import CHECKPOINT_NAME
 from chamber.cell.record import CellRecord
 from chamber.cell.tables import three_tables
 from chamber.cell_report.rewards import reward_figure
@@ -89,7 +90,6 @@ def render_cell_page(record: CellRecord) -> str:
 
 def _what_was_run(cell: Cell) -> Section:
     task = cell.task
-    choice = "farther from" if cell.ego.policy is EgoPolicy.FARTHEST_LANDMARK else "nearer to"
     return Section(
         heading="What was run",
         text=f"""
@@ -98,7 +98,7 @@ def _what_was_run(cell: Cell) -> Section:
 Two robots, discs of radius {task.robot_radius_m:g} m, move on a square of 2 m by 2 m and share one reward: minus the
 sum of the distances from each of two landmarks to the nearest robot. An episode lasts {task.episode_length * DT:g} s
 ({task.episode_length} steps). The discs pass through each other: a contact is recorded, but slows nobody down and costs
-no reward. The ego drives straight to the landmark that is {choice} its start. Its partner is a
+no reward. {_ego_in_words(cell)} Its partner is a
 black box: the ego and the safety stack see where it is and how fast it moves, never what it intends. The stack is told
 one thing about it, that it is never faster than {cell.safety.partner_max_speed_m_s:.4g} m/s.
 
@@ -117,6 +117,16 @@ are decided from the recorded positions by a judge that shares no number with th
             )
         ],
     )
+
+
+def _ego_in_words(cell: Cell) -> str:
+    if cell.ego.policy is EgoPolicy.TRAINED:
+        return (
+            "The ego does what it has learned: the mean of the policy in the checkpoint with SHA-256 "
+            f"{cell.ego.checkpoint_sha256}, a file of this folder."
+        )
+    choice = "farther from" if cell.ego.policy is EgoPolicy.FARTHEST_LANDMARK else "nearer to"
+    return f"The ego drives straight to the landmark that is {choice} its start."
 
 
 def _contacts(record: CellRecord) -> Section:
@@ -331,6 +341,7 @@ def _safety_tables(record: CellRecord) -> Section:
 
 
 def _how_to_check(record: CellRecord) -> Section:
+    ego = f" --checkpoint FOLDER/{CHECKPOINT_NAME}" if record.cell.ego.policy is EgoPolicy.TRAINED else ""
     return Section(
         heading="How to check this page",
         text=f"""
@@ -340,7 +351,7 @@ when it ended: with 'ripieno verify FOLDER --expect DIGEST' nobody can exchange 
 
 Every number and figure here was computed from events.jsonl alone ({len(record.outcomes)} episodes, each with every
 position and command of every step). To run the cell again, with the same events on any machine of the same kind:
-'ripieno demo push --cell FOLDER/cell.yaml --episodes {record.cell.episodes}'.
+'ripieno demo push --cell FOLDER/cell.yaml{ego} --episodes {record.cell.episodes}'.
 """,
     )
 
