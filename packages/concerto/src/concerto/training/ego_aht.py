@@ -322,7 +322,8 @@ class _Run:
     def record(self, nominal: NDArray[Any], outcome: Outcome, info: Mapping[str, Any]) -> None:
         """Count the step, in the curve, in the window, and for a resumed run."""
         self.window.add(outcome.mean_reward, info, nominal)
-        for number, ended in enumerate(self.book.record(outcome, info), self.book.n_finished):
+        first = self.book.n_finished
+        for number, ended in enumerate(self.book.record(outcome, info), first):
             self.logger.info("episode_end", step=self.frames, episode=number, reward=ended.reward, length=ended.length)
         if self.n_envs == 1:
             self.episode.has_ended = bool(outcome.done)
