@@ -36,12 +36,12 @@ from ripieno.errors import InputError
 if TYPE_CHECKING:
     import gymnasium as gym
 
+    from chamber.benchmarks._rollout_recording import RolloutRecording
     from concerto.safety.stopping import PartnerMotionBound
     from concerto.training.config import EgoAHTConfig, EnvConfig, PartnerConfig
     from concerto.training.ego_aht import TrainingResult
     from concerto.training.protocols import (
         EnvLike,
-        PartnerLike,
         SafetyDriver,
         TrainerFactory,
         TrainingProgress,
@@ -395,8 +395,10 @@ def run_training(
     from concerto.training.ego_aht import train
 
     env = build_env(cfg.env, root_seed=cfg.seed)
+    recording: RolloutRecording | None = None
     try:
         env = _shaped(env, cfg)
+        recording = _recording_of(cfg)
         given = {
             "safety_filter": safety_filter,
             "safety_state": safety_state,
@@ -422,11 +424,13 @@ def run_training(
             progress=progress,
             should_stop=should_stop,
             wandb_tags=wandb_tags,
+            record_rollout=recording,
         )
     finally:
-        close = getattr(env, "close", None)
-        if callable(close):
-            close()
+        for closable in (recording, env):
+            close = getattr(closable, "close", None)
+            if callable(close):
+                close()
 
 
 def _default_trainer_factory() -> TrainerFactory:
@@ -435,7 +439,21 @@ def _default_trainer_factory() -> TrainerFactory:
     return EgoPPOTrainer.from_config
 
 
-def _partner_of(cfg: EgoAHTConfig) -> PartnerLike:
+def _recording_of(cfg: EgoAHTConfig) -> RolloutRecording | None:
+    """Give what records episodes beside the run; None, and nothing is imported or built, when it is switched off."""
+    if not cfg.rollout_recorder.enabled:
+        return None
+    from chamber.benchmarks._rollout_recording import RolloutRecording
+
+    return RolloutRecording(
+        cfg,
+        build_env=lambda: build_env(cfg.env.model_copy(update={"num_envs": 1}), root_seed=cfg.seed),
+        build_partner=lambda: _partner_of(cfg),
+        build_driver=(lambda env: build_safety_driver(env, cfg)) if cfg.safety.enabled else None,
+    )
+
+
+def _partner_of(cfg: EgoAHTConfig) -> FrozenPartner:
     partner = build_partner(cfg.partner)
     if not cfg.exploratory.partner_static_override:
         return partner

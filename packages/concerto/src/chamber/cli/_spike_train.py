@@ -1,0 +1,277 @@
+"""``chamber-spike train``: train an ego, say what came out, leave what is needed to check it and to go on."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chamber.cli._options import importing
+
+if TYPE_CHECKING:
+    from chamber.cli._spike_folder import TrainingFolder
+    from chamber.cli._spike_page import FinishedRun
+    from chamber.cli._spike_progress import StopRequest
+    from concerto.training.config import EgoAHTConfig
+    from concerto.training.protocols import RewardCurve, TrainingInterrupted, TrainingProgress
+
+__all__ = ["train_command"]
+
+_PATH = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for.
+
+    Attributes:
+        config: path or name of a configuration.
+        overrides: of single settings.
+        resume: checkpoint to go on from.
+        out: run folder.
+        check: whether the learning-signal check decides about the exit code.
+        as_json: whether the result is one JSON object.
+        arguments: all of this as it was typed.
+    """
+
+    config: str
+    overrides: tuple[str, ...]
+    resume: Path | None
+    out: Path | None
+    check: bool
+    as_json: bool
+    arguments: tuple[str, ...]
+
+    @property
+    def config_path(self) -> Path:
+        """The file of the configuration: a path when there is such a file, else one of the package's by name."""
+        from chamber.configs import shipped_config_names, shipped_config_path
+
+        path = Path(self.config)
+        is_name = not path.exists() and self.config in shipped_config_names()
+        return shipped_config_path(self.config) if is_name else path
+
+    def command_that_goes_on(self, checkpoint: Path) -> str:
+        """Give the command that continues this run from a checkpoint: the one that was given, but for ``--resume``."""
+        kept: list[str] = []
+        words = iter(self.arguments)
+        for word in words:
+            if word == "--resume":
+                next(words, None)
+            elif not word.startswith("--resume="):
+                kept.append(word)
+        return shlex.join(["chamber-spike", *kept, "--resume", str(checkpoint)])
+
+
+@dataclass(frozen=True)
+class SealedFolder:
+    """A complete run folder, and the digest that pins it."""
+
+    folder: Path
+    digest: str
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Give it as JSON values."""
+        return {"folder": str(self.folder), "page": str(self.folder / "index.html"), "digest": self.digest}
+
+
+def _show_traceback(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().meta["debug"] = True
+
+
+@click.command("train")
+@click.option(
+    "--config",
+    required=True,
+    metavar="PATH|NAME",
+    help="Configuration file, or a name of 'chamber-spike list-configs'.",
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting in place of the file's, such as happo.lr=1e-4; +KEY=VALUE when the file does not have it.",
+)
+@click.option(
+    "--check-guarantee", "check", is_flag=True, help="Exit with 3 unless the reward per episode grows significantly."
+)
+@click.option("--resume", type=_PATH, metavar="FILE", help="Go on from this checkpoint (.pt) of the same run.")
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="DIR",
+    help="Also leave a sealed run folder with log, checkpoints, curve and page; log and checkpoints of the running "
+    "training are in DIR.unfinished.",
+)
+@importing
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@click.option("--debug", is_flag=True, expose_value=False, callback=_show_traceback, help="Show tracebacks.")
+@click.pass_context
+def train_command(ctx: click.Context, **options: Any) -> None:
+    """Train an ego beside a frozen partner.
+
+    Ctrl-C saves a checkpoint, prints the command that goes on exactly there, and exits with 130.
+
+    \b
+    Examples:
+      chamber-spike train --config mpe_cooperative_push --out runs/first
+      chamber-spike train --config mpe_cooperative_push --override seed=3 --override +safety.enabled=true
+      chamber-spike train --config my.yaml --resume artifacts/artifacts/0123456789abcdef_step50000.pt
+    """
+    from chamber.cli._spike_progress import StopRequest
+    from concerto.training.protocols import TrainingInterrupted
+
+    request = Request(**options, arguments=tuple(ctx.obj))
+    stop = StopRequest()
+    try:
+        with stop:
+            finished, sealed = _train(request, stop)
+    except TrainingInterrupted as interruption:
+        _say_interrupted(request, interruption)
+        ctx.exit(stop.exit_code)
+    _say_finished(request, finished, sealed)
+    if request.check and finished.report.status.name != "PASSED":
+        from chamber.cli.spike import EXIT_NOT_LEARNING
+
+        ctx.exit(EXIT_NOT_LEARNING)
+
+
+def _train(request: Request, stop: StopRequest) -> tuple[FinishedRun, SealedFolder | None]:
+    from concerto.training.config import configuration_warnings, read_config
+
+    config_path = request.config_path
+    cfg = read_config(config_path, request.overrides)
+    for warning in configuration_warnings(cfg):
+        click.echo(f"chamber-spike: warning: {warning}", err=True)
+    if request.out is None:
+        return _run(cfg, request, stop), None
+    from chamber.cli._spike_folder import TrainingFolder
+    from chamber.cli._spike_page import result_files
+
+    place = TrainingFolder(request.out, cfg=cfg, config_path=config_path, resume_from=request.resume)
+    with place as folder, _noting_where_it_is(folder, request):
+        finished = _run(folder.cfg, request, stop)
+        digest = folder.seal(finished.curve.run_id, summary=_result(finished), files=lambda: result_files(finished))
+    return finished, SealedFolder(request.out, digest)
+
+
+@contextmanager
+def _noting_where_it_is(folder: TrainingFolder, request: Request) -> Generator[None]:
+    """Let an error say how the run can go on, if it can."""
+    try:
+        yield
+    except Exception as error:
+        checkpoint = folder.latest_checkpoint()
+        if checkpoint is not None:
+            error.add_note(f"what was trained is in {folder.unfinished}")
+            error.add_note(f"go on with: {request.command_that_goes_on(checkpoint)}")
+        raise
+
+
+def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
+    from chamber.benchmarks.training_runner import run_training
+    from chamber.cli._spike_page import FinishedRun
+    from chamber.cli._spike_progress import training_bar
+    from concerto.training.learning_signal_check import check_positive_learning_slope
+
+    rate = 0.0
+    with training_bar(cfg.total_frames) as show:
+
+        def hear(now: TrainingProgress) -> None:
+            nonlocal rate
+            rate = now.frames_per_second
+            show(now)
+
+        started = time.perf_counter()
+        result = run_training(cfg, resume_from=request.resume, progress=hear, should_stop=stop)
+        seconds = time.perf_counter() - started
+    curve = result.curve
+    return FinishedRun(
+        cfg=cfg,
+        curve=curve,
+        report=check_positive_learning_slope(curve),
+        log=_read_log(cfg.log_dir / f"{curve.run_id}.jsonl"),
+        frames=len(curve.per_step_ego_rewards) * cfg.env.num_envs,
+        seconds=seconds,
+        frames_per_second=rate,
+    )
+
+
+def _read_log(path: Path) -> list[dict[str, Any]]:
+    """Read a log; a line that a crash tore is left out."""
+    lines: list[dict[str, Any]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):
+            lines.append(json.loads(line))
+    return lines
+
+
+# --- what is said --------------------------------------------------------------------------------------------
+
+
+def _result(run: FinishedRun) -> dict[str, Any]:
+    """Give what came out as JSON values."""
+    from chamber.cli._spike_page import report_values
+
+    mean = _mean_of_last(run.curve)[1]
+    return {
+        "run_id": run.curve.run_id,
+        "n_episodes": len(run.curve.per_episode_ego_rewards),
+        "n_checkpoints": len(run.curve.checkpoint_paths),
+        "mean_reward_last_10": mean if math.isfinite(mean) else None,
+        "frames": run.frames,
+        "seconds": round(run.seconds, 3),
+        "frames_per_second": round(run.frames_per_second, 1),
+        "learning_signal_check": report_values(run.report),
+        "safety": run.safety_summary,
+    }
+
+
+def _say_finished(request: Request, run: FinishedRun, sealed: SealedFolder | None) -> None:
+    if request.as_json:
+        places = {
+            "log": str(run.cfg.log_dir / f"{run.curve.run_id}.jsonl"),
+            "checkpoints": [str(path) for path in run.curve.checkpoint_paths],
+        }
+        click.echo(json.dumps({"status": "complete", **_result(run), **(places if sealed is None else sealed.values)}))
+        return
+    k, mean = _mean_of_last(run.curve)
+    click.echo(
+        f"run_id={run.curve.run_id} n_episodes={len(run.curve.per_episode_ego_rewards)} "
+        f"n_checkpoints={len(run.curve.checkpoint_paths)} mean_reward_last_{k}={mean:.4f}"
+    )
+    if request.check:
+        report = run.report
+        click.echo(
+            f"learning_signal_check slope={report.slope:.6f} p_value={report.p_value:.2e} alpha={report.alpha} "
+            f"n_episodes={report.n_episodes} status={report.status.name}"
+        )
+    if sealed is not None:
+        where, digest = sealed.folder, sealed.digest
+        click.echo(f"Look at {where / 'index.html'}; check with: ripieno verify {where} --expect {digest}")
+
+
+def _say_interrupted(request: Request, interruption: TrainingInterrupted) -> None:
+    command = request.command_that_goes_on(interruption.checkpoint_path)
+    if request.as_json:
+        values = {"status": "interrupted", "checkpoint": str(interruption.checkpoint_path), "resume": command}
+        click.echo(json.dumps(values))
+    else:
+        click.echo(f"chamber-spike: stopped; go on with:\n{command}", err=True)
+
+
+def _mean_of_last(curve: RewardCurve) -> tuple[int, float]:
+    """Give k <= 10 and the mean reward of the last k episodes."""
+    last = list(curve.per_episode_ego_rewards)[-10:]
+    return len(last), sum(last) / len(last) if last else math.nan

@@ -1,0 +1,127 @@
+"""The console script ``chamber-spike``: training runs. Its table is all that ``--help`` has to load."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import click
+
+from chamber.cli._app import EXIT_REFUSED, EXIT_STOPPED
+
+__all__ = ["COMMANDS", "EXIT_NOT_LEARNING", "main", "spike"]
+
+EXIT_NOT_LEARNING = 3
+"""The run is done, and its curve does not pass the learning-signal check."""
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "train": ("_spike_train", "train_command", "Train an ego beside a frozen partner."),
+    "list-configs": ("_spike_configs", "list_configs_command", "List the configurations that come with the package."),
+}
+"""Name of a command -> module, attribute, one line of help (which equals the command's own first line)."""
+
+_NAME = "chamber-spike"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``chamber-spike``.
+
+    Args:
+        argv: arguments after the command's name; those of the process by default.
+
+    Returns:
+        The exit code: 0 done; 2 the input was refused, or something needed is not installed; 3 the learning-signal
+        check did not pass; 130 stopped by Ctrl-C (143 by SIGTERM).
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_in_one_line
+        try:
+            spike.main(arguments, prog_name=_NAME, obj=arguments)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _say_in_one_line(message: Warning | str, *_where: object) -> None:
+    """Say a warning without the line of code that it comes from."""
+    click.echo(f"{_NAME}: warning: {' '.join(str(message).split())}", err=True)
+
+
+class _LazyGroup(click.Group):
+    """A group that loads the module of a command when it is called, and answers errors in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"chamber.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo(f"{_NAME}: stopped", err=True)
+            ctx.exit(EXIT_STOPPED)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise  # Click answers them; a reader that has gone silently
+        except Exception as error:
+            if ctx.meta.get("debug"):
+                raise
+            _end(ctx, error)
+
+
+def _end(ctx: click.Context, error: Exception) -> NoReturn:
+    """Say in one line what went wrong."""
+    from ripieno._printable import printable
+    from ripieno.errors import RipienoError
+
+    is_expected = isinstance(error, (RipienoError, OSError, ImportError))
+    said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+    text = printable(" ".join(said.split())) or type(error).__name__
+    if not is_expected:
+        text = f"internal error {type(error).__name__}: {text} (--debug shows where)"
+    click.echo(f"{_NAME}: {text}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        click.echo(f"{_NAME}: {note}", err=True)
+    ctx.exit(EXIT_REFUSED)
+
+
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(version("ripieno-concerto"), prog_name=_NAME)
+@click.pass_context
+def spike(ctx: click.Context) -> None:
+    """Train robots that cooperate with partners they cannot train.
+
+    \b
+    Examples:
+      chamber-spike list-configs
+      chamber-spike train --config mpe_cooperative_push --out runs/first
+      chamber-spike train --config my.yaml --override seed=3 --check-guarantee
+
+    Exit codes: 0 done; 2 input refused, or something needed is not installed; 3 the learning-signal check did not pass;
+    130 stopped by Ctrl-C, and the command that goes on was printed.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(f"{_NAME}  (CHAMBER {version('ripieno-concerto')})\n")
+        click.echo(ctx.get_help())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
