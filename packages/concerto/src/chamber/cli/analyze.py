@@ -134,6 +134,8 @@ def list_runs(root: Path, as_json: bool, output: Path | None) -> None:
     from chamber.cli._analyze_archive import Archive
 
     summaries = Archive(root).summaries()
+    if not summaries:
+        click.echo(f"{_NAME}: there is no log of a run in or below {root}", err=True)
     if as_json:
         _write(_json(summaries), output)
         return

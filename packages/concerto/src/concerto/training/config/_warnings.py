@@ -55,7 +55,7 @@ def _of_the_batches(cfg: EgoAHTConfig) -> Iterator[str]:
         n_batches = n_transitions // batch_size
         size = n_transitions // n_batches
         last = n_transitions - size * (n_batches - 1)
-        sizes = f"{n_batches} batches of {size}" if last == size else f"{n_batches - 1} of {size} and a last of {last}"
+        sizes = f"{n_batches - 1} batches of {size} and one of {last}" if n_batches > 1 else f"one batch of {last}"
         yield (
             f"the {n_transitions} transitions of a rollout are no multiple of happo.batch_size={batch_size}: an epoch "
             f"will be {sizes}"

@@ -1,0 +1,125 @@
+"""Every refused file and override is one line that names the place, the value and what was expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from concerto.training.config import read_config
+from ripieno.errors import InputError
+
+CELL = """
+seed: 0
+env:
+  task: mpe_cooperative_push
+  agent_uids: [ego, partner]
+partner:
+  extra: {uid: partner}
+happo:
+  lr: 3.0e-4
+"""
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Path:
+    path = tmp_path / "cell.yaml"
+    path.write_text(CELL)
+    return path
+
+
+def problem(path: Path, *overrides: str) -> str:
+    with pytest.raises(InputError) as refusal:
+        read_config(path, overrides)
+    text = str(refusal.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("happo.lrr=1", "there is no setting 'happo.lrr', did you mean 'happo.lr'?"),
+        ("lr=1", "there is no setting 'lr', did you mean 'happo.lr'?"),
+        ("+happo.lrr=1", "there is no setting 'happo.lrr', did you mean 'happo.lr'?"),
+        ("enabled=true", "did you mean 'wandb.enabled' or 'safety.enabled' or 'rollout_recorder.enabled'?"),
+        ("happo.speed=1", "there is no setting 'happo.speed'; those of 'happo' are lr, gamma,"),
+        ("zzz=1", "there is no setting 'zzz'; those at the top are algo, seed,"),
+        (
+            "safety.enabled=true",
+            "a setting that the file does not contain, so write it with a plus: +safety.enabled=true",
+        ),
+        ("partner.extra.k=a", "so write it with a plus: +partner.extra.k=a"),
+        ("+happo.lr=1", "the file has 'happo.lr' already, so write it without the plus: happo.lr=1"),
+        ("~safety", "there is no 'safety' in the file that could be taken out"),
+        ("~env", "env is missing"),
+        ("seed=1,2", "gives several values, and a run has one; a list is written seed=[a,b]"),
+        ("seed", "cannot be read: expected KEY=VALUE"),
+        ("=3", "names no setting: expected KEY=VALUE"),
+        ("", "cannot be read: expected KEY=VALUE"),
+        ("env.agent_uids=[a,", "cannot be read: expected KEY=VALUE"),
+        ("seed=abc", "seed must be a whole number, got 'abc'"),
+        ("seed=-1", "seed must be greater than or equal to 0, got -1"),
+        ("seed=true", "seed must not be a flag, got true"),
+        ("happo.lr=", "happo.lr must be a number, got ''"),
+        ("happo=1", "happo must be a mapping of settings, got 1"),
+        ("+happo.n_epochs=1.5", "happo.n_epochs must be a whole number, got 1.5"),
+        ("+runtime.device=tpu", "runtime.device must be 'auto', 'cpu', 'cuda' or 'mps', got 'tpu'"),
+        ("env.agent_uids=[a,a]", "env.agent_uids must be two different uids, got ['a', 'a']"),
+        ("env.agent_uids=[a,b,c]", "env.agent_uids must have two entries, got ['a', 'b', 'c']"),
+        (
+            "+safety.clamp_floor_ratio=0.95",
+            "safety.clamp_floor_ratio must be less than saturation_threshold (0.9), got",
+        ),
+        ("+shaping.settle_alpha=1", "shaping.settle_alpha must be 0 for any task but 'stage1_pickplace', got 1"),
+        ("partner.extra.uid=8", 'must be text, got the number 8; quote it: uid: "8" in a file,'),
+    ],
+)
+def test_override(cell: Path, override: str, said: str) -> None:
+    text = problem(cell, override)
+    assert text.startswith(f"override {override!r}")
+    assert said in text
+
+
+def test_the_hints_for_plus_signs_are_right(cell: Path) -> None:
+    assert read_config(cell, ["+safety.enabled=true", "happo.lr=1"]).happo.lr == 1.0
+    assert read_config(cell, ["+partner.extra.k='8'"]).partner.extra["k"] == "8"
+
+
+def test_the_culprit_among_several_overrides_is_named(cell: Path) -> None:
+    assert problem(cell, "seed=3", "happo.lr=1", "happo.lrr=2", "seed=4").startswith("override 'happo.lrr=2'")
+    # What an earlier override put there is there for the later ones.
+    assert read_config(cell, ["+safety.enabled=true", "safety.enabled=false"]).safety.enabled is False
+    both = problem(cell, "env.task=cocarry")
+    assert both.startswith(f"{cell} with its overrides: env.condition_id must name a condition of 'cocarry'")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "env is missing"),
+        (b"- 1\n", "must hold a mapping of settings, got a list"),
+        (b"env: [1, 2\nseed: 3\n", "line 2: expected ',' or ']', but got ':'"),
+        (b"seed: 1\nseed: 2\n", "line 2: found duplicate key seed"),
+        (b"\xff\xfe\x00", "is not UTF-8 text (byte 0)"),
+        (b"a: " + b"[" * 900, "is nested too deeply"),
+        (b"env:\n  task: ${nope}\n", "Interpolation key 'nope' not found"),
+        (b"env: {task: t}\nhapo: {lr: 1}\n", "there is no setting 'hapo', did you mean 'happo'?"),
+        (b"env: {task: t, nmu_envs: 1}\ntotal_frames: 0\n", "did you mean 'env.num_envs'? (and 1 more)"),
+        (b"env: {task: t}\ntotal_frames: ???\n", "total_frames must be a whole number, got '???'"),
+        (b"env: {task: t}\npartner: {extra: {action_dim: 2}}\n", 'quote it: action_dim: "2" in a file'),
+    ],
+)
+def test_file(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "cell.yaml"
+    path.write_bytes(content)
+    text = problem(path)
+    assert text.startswith(f"{path}: ")
+    assert said in text
+
+
+def test_file_that_is_not_there(tmp_path: Path) -> None:
+    assert problem(tmp_path / "none.yaml", "seed=1") == f"{tmp_path}/none.yaml: there is no such file"
+    assert problem(tmp_path / "gone" / "none.yaml") == f"{tmp_path}/gone/none.yaml: there is no such file"
+    (tmp_path / "cell.yml").write_text(CELL)
+    assert problem(tmp_path / "cell.yml") == f"{tmp_path}/cell.yml: a configuration file must end in .yaml"
