@@ -81,6 +81,7 @@ class ResumePoint:
         metadata: of its sidecar; ``sha256`` is the digest of the payload.
         trainer_state_dict: networks and optimisers.
         trainer: ``training_state`` of the trainer.
+        env: ``save_training_state`` of N copies; None for one.
         loop: state of the loop, with arrays as NumPy arrays.
     """
 
@@ -88,6 +89,7 @@ class ResumePoint:
     metadata: CheckpointMetadata
     trainer_state_dict: dict[str, Any]
     trainer: dict[str, Any]
+    env: dict[str, Any] | None
     loop: dict[str, Any]
 
 
@@ -116,7 +118,7 @@ def read_resume_point(path: Path, *, config_hash: str) -> ResumePoint:
             f"{path} belongs to a run of another configuration (fingerprint {loop['config_hash']}, this one has "
             f"{config_hash}); resume with the configuration and the overrides of that run"
         )
-    return ResumePoint(path, metadata, state_dict, found["trainer"], loop)
+    return ResumePoint(path, metadata, state_dict, found["trainer"], found["env"], loop)
 
 
 def replay(

@@ -120,6 +120,7 @@ class FilterDriver:
             else emergency_controllers[ego_uid]
         )
         self._policy = infeasible_policy
+        self._env: Any = None
         self._seed: int | None = None
         self._previous: Mapping[str, AgentSnapshot] | None = None
 
@@ -141,6 +142,7 @@ class FilterDriver:
     def bind(self, env: Any) -> None:
         """Check that the snapshot builder reads the environment that is stepped."""
         require_builder_reads(env, self._builder)
+        self._env = env
 
     def start_run(self, seed: int) -> None:
         """Prepare the filter."""
@@ -153,6 +155,8 @@ class FilterDriver:
 
     def decide(self, env: Any, ego_action: NDArray[Any], partner_action: Any) -> SafetyDecision:
         """Decide the ego's action, in the type of the nominal one."""
+        if env is not self._env:
+            self.bind(env)
         now = self._builder(env)
         if self._previous is not None:
             self._update_lambda(
@@ -242,6 +246,7 @@ class StackDriver:
         self._builder = snapshot_builder
         self._partner_id = partner_id
         self._lambda: LambdaDict = {}
+        self._env: Any = None
         self._executable: Callable[[str, FloatArray], FloatArray] | None = None
 
     @property
@@ -263,6 +268,7 @@ class StackDriver:
         """Check that the snapshot builder reads the environment that is stepped, and look for its hook."""
         require_builder_reads(env, self._builder)
         hooks = (getattr(layer, "executable_action", None) for layer in _layers(env))
+        self._env = env
         self._executable = cast("Any", next((hook for hook in hooks if callable(hook)), None))
 
     def start_run(self, seed: int) -> None:
@@ -275,6 +281,8 @@ class StackDriver:
 
     def decide(self, env: Any, ego_action: NDArray[Any], partner_action: Any) -> SafetyDecision:
         """Decide the ego's action, float64; what the partner wants does not matter, only what it could do."""
+        if env is not self._env:
+            self.bind(env)
         answer = self._stack.step(ego_action, self._builder(env), partner_id=self._partner_id)
         self._lambda = answer.lambda_
         action, source = answer.action, answer.source

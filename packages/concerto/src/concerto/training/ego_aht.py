@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -185,7 +186,10 @@ def train(
     )
     config_hash = config_fingerprint(cfg)
     point = None if resume_from is None else read_resume_point(resume_from, config_hash=config_hash)
-    context = _context_of(cfg, config_hash, Path.cwd() if repo_root is None else repo_root, point)
+    context = here = _context_of(cfg, config_hash, Path.cwd() if repo_root is None else repo_root)
+    if point is not None:  # a run that goes on keeps the name and the launch commit it began with
+        began = point.metadata
+        context = replace(here, run_id=began.run_id, git_sha=began.git_sha, pyproject_hash=began.pyproject_hash)
     sink = make_wandb_run_sink(
         cfg.wandb,
         context,
@@ -205,6 +209,8 @@ def train(
         try:
             if point is None:
                 logger.info("training_start", total_frames=cfg.total_frames, checkpoint_every=cfg.checkpoint_every)
+            else:
+                _log_resumption(logger, point.metadata, here)
             trainer = _make_trainer(trainer_factory or make_random_trainer, cfg, env, partner, logger)
             run = _Run(
                 cfg, env, partner, trainer, driver, logger, context, config_hash,
@@ -383,6 +389,7 @@ class _Run:
             payload[RESUME_KEY] = {
                 "format": RESUME_FORMAT,
                 "trainer": trainer.training_state(),
+                "env": cast("ResumableEnv", self.env).save_training_state() if self.n_envs > 1 else None,
                 "loop": to_tensors(self.state()),
             }
         path = save_checkpoint(
@@ -464,7 +471,6 @@ class _Run:
             "frames": self.frames,
             "observation_sha256": observation_sha256(self.obs),
             "episode": self.episode.state(),
-            "env": cast("ResumableEnv", self.env).save_training_state() if self.n_envs > 1 else None,
             "telemetry": None if (t := self.telemetry) is None else {"n_pairs": t.n_pairs, **t.state()},
             "window": self.window.state(),
             "book": self.book.state(),
@@ -483,7 +489,6 @@ class _Run:
                 f"{type(self.trainer).__name__} cannot be resumed: it has no load_state_dict, training_state and "
                 "load_training_state"
             )
-        self.logger.info("training_resumed", step=loop["frames"], checkpoint_sha256=point.metadata.sha256)
         self.trainer.load_state_dict(point.trainer_state_dict)
         self.trainer.load_training_state(point.trainer)
         self.frames = self.frames_before = loop["frames"]
@@ -504,7 +509,7 @@ class _Run:
         self.episode = RunningEpisode.from_state(loop["episode"])
         if self.n_envs > 1:
             self.partner.reset(seed=self.cfg.seed)
-            self.obs = load_env_state(self.env, loop["env"], sha256=loop["observation_sha256"])
+            self.obs = load_env_state(self.env, point.env, sha256=loop["observation_sha256"])
         else:
             n_played = len(self.episode.nominal_actions)
             self.obs = replay(
@@ -518,18 +523,31 @@ class _Run:
             )
 
 
-def _context_of(cfg: EgoAHTConfig, config_hash: str, repo_root: Path, point: ResumePoint | None) -> RunContext:
-    """Name the run; one that goes on keeps the name and the launch commit it began with."""
+def _context_of(cfg: EgoAHTConfig, config_hash: str, repo_root: Path) -> RunContext:
     extra = {"task": cfg.env.task, "partner_class": cfg.partner.class_name, "config_hash": config_hash}
     if cfg.exploratory.partner_static_override:
         extra["exploratory_partner_static"] = "true"
-    context = compute_run_metadata(
+    return compute_run_metadata(
         seed=cfg.seed, run_kind=cfg.algo, repo_root=repo_root, extra=extra, config_fingerprint=config_hash
     )
-    if point is None:
-        return context
-    began = point.metadata
-    return replace(context, run_id=began.run_id, git_sha=began.git_sha, pyproject_hash=began.pyproject_hash)
+
+
+def _log_resumption(logger: RunLogger, began: CheckpointMetadata, here: RunContext) -> None:
+    """Write where the run goes on, and whether by the program that began it."""
+    logger.info(
+        "training_resumed",
+        step=began.step,
+        checkpoint_sha256=began.sha256,
+        resumed_git_sha=here.git_sha,
+        resumed_pyproject_hash=here.pyproject_hash,
+    )
+    if (here.git_sha, here.pyproject_hash) != (began.git_sha, began.pyproject_hash):
+        warnings.warn(
+            f"the run began at commit {began.git_sha[:12]} and goes on at {here.git_sha[:12]}: it ends with the bits "
+            "of an uninterrupted run only if nothing that it uses has changed",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _make_trainer(

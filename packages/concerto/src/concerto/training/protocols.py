@@ -186,7 +186,7 @@ class SafetyDriver(Protocol):
         ...
 
     def bind(self, env: Any) -> None:
-        """Take the environment that will be stepped; called once, before anything else.
+        """Take the environment that will be stepped; called before anything else, so that a mistake shows early.
 
         Raises:
             ValueError: the driver reads the state of another environment.
