@@ -69,4 +69,4 @@ class VideoFile:
     def _give_up(self, reason: str) -> None:
         self._is_given_up = True
         self._path.unlink(missing_ok=True)
-        warnings.warn(f"no video {self._path.name}, the recording goes on without it: {reason}", stacklevel=5)
+        warnings.warn(f"there will be no video, the recording goes on without it: {reason}", stacklevel=6)
