@@ -50,10 +50,10 @@ def config_problem(error: Exception, *, config_path: Path, overrides: Sequence[s
     """
     if isinstance(error, ValidationError):
         return _validation_problem(error, config_path, overrides)
-    culprit = _first_unfit(config_path, overrides)
-    if culprit is not None:
-        return _override_problem(culprit, error, _keys_of_file(config_path))
-    return f"{config_path}: {_file_problem(error, config_path)}"
+    in_file = _keys_of_file(config_path) if overrides else None
+    if in_file is None:
+        return f"{config_path}: {_file_problem(error, config_path)}"
+    return _override_problem(_first_unfit(config_path, overrides), error, in_file)
 
 
 def _file_problem(error: Exception, path: Path) -> str:
@@ -75,14 +75,14 @@ def _file_problem(error: Exception, path: Path) -> str:
 # --- overrides that Hydra refuses ------------------------------------------------------------------------------------
 
 
-def _first_unfit(config_path: Path, overrides: Sequence[str]) -> str | None:
-    """The first override that does not fit the file and the overrides before it; None when the file itself is bad."""
-    for count in range(len(overrides) + 1):
+def _first_unfit(config_path: Path, overrides: Sequence[str]) -> str:
+    """The first override that does not fit the file and the overrides before it, given that one of them does not."""
+    for count in range(1, len(overrides)):
         try:
             compose_values(config_path, overrides[:count])
         except Exception:  # noqa: BLE001 - whatever it was, the caller has it in hand
-            return overrides[count - 1] if count else None
-    return None
+            return overrides[count - 1]
+    return overrides[-1]
 
 
 def _override_problem(text: str, error: Exception, in_file: frozenset[str]) -> str:
@@ -117,8 +117,8 @@ def _misplaced_plus(text: str, key: str, in_file: frozenset[str]) -> str | None:
     return None
 
 
-def _keys_of_file(config_path: Path) -> frozenset[str]:
-    """Every dotted key that a file holds."""
+def _keys_of_file(config_path: Path) -> frozenset[str] | None:
+    """Every dotted key that a file holds; None when the file itself cannot be read."""
 
     def walk(value: object, prefix: str) -> Iterator[str]:
         if isinstance(value, dict):
@@ -126,7 +126,10 @@ def _keys_of_file(config_path: Path) -> frozenset[str]:
                 yield f"{prefix}{name}"
                 yield from walk(inner, f"{prefix}{name}.")
 
-    return frozenset(walk(compose_values(config_path, ()), ""))
+    try:
+        return frozenset(walk(compose_values(config_path, ()), ""))
+    except Exception:  # noqa: BLE001 - as above
+        return None
 
 
 # --- values that the models refuse -----------------------------------------------------------------------------------
