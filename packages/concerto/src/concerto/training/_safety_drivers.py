@@ -199,7 +199,7 @@ class FilterDriver:
             except ConcertoSafetyInfeasible:
                 is_infeasible = True
                 has_braked = self._policy == "brake"
-                action = self._braking(now[self._ego_uid], nominal) if has_braked else nominal
+                action = self._braking(now[self._ego_uid]) if has_braked else nominal
         is_overridden = not np.array_equal(action, nominal)
         applied = action.astype(np.asarray(ego_action).dtype) if is_overridden else ego_action
         return SafetyDecision(applied, has_braked, has_fallen_back, is_infeasible, is_overridden)
@@ -216,7 +216,7 @@ class FilterDriver:
         self._state.eta = loaded.eta
         self._state.warmup_steps_remaining = loaded.warmup_steps_remaining
 
-    def _braking(self, ego: AgentSnapshot, nominal: FloatArray) -> FloatArray:
+    def _braking(self, ego: AgentSnapshot) -> FloatArray:
         """Give the action that takes as much of the ego's velocity away as one step can."""
         speed = float(np.linalg.norm(ego.velocity))
         if speed < _AT_REST:
