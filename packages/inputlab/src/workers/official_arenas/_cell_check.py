@@ -27,7 +27,7 @@ from workers.official_arenas._pair_ledger import (
     is_terminal_file,
 )
 from workers.official_arenas._trace_measurement import intervention_failure, safe_trace_measurement
-from workers.official_arenas.protocol import content_hash, intervention_usage, normalized_trace_hash
+from workers.official_arenas.protocol import content_hash, intervention_usage, trace_hashes
 
 __all__ = ["ROLE_NAMES", "CellResult", "check_cell"]
 
@@ -173,7 +173,7 @@ def _outcome(contents: Mapping[str, bytes], role: str, result: CellResult) -> di
         raise _DifferenceError(trace_path, "was changed") from error
     row = outcome.get("result", {})
     hashes = (row.get("trace_hash"), outcome.get("normalized_trace_hash"))
-    if row.get("role") != role or hashes != (content_hash(trace), normalized_trace_hash(trace)):
+    if row.get("role") != role or hashes != trace_hashes(trace):
         raise _DifferenceError(path, "is of another trace")
     measured = safe_trace_measurement(trace)
     said = outcome.get("trace_measurement", {})

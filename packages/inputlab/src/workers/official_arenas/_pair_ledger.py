@@ -6,21 +6,23 @@ Making the directory is the lock. Whatever a crash leaves in it stays an interru
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ripieno.errors import IntegrityError
-from ripieno.receipts import check_sealed, seal
+from ripieno.receipts import check_sealed
 from workers.official_arenas._errors import OfficialArenaError
 from workers.official_arenas._evidence import (
     Directory,
     EvidenceStorageError,
+    canonical_and_evidence_bytes,
     evidence_bytes,
     is_leftover,
     parse_object,
     read_tree,
+    sealed_evidence_bytes,
     sha256_bytes,
 )
 from workers.official_arenas.protocol import content_hash
@@ -83,8 +85,22 @@ class PairBinding:
     identity: Mapping[str, Any]
 
 
-def open_cell(root: Directory, cell_id: str, binding: PairBinding, *, envelope: Mapping[str, Any]) -> Directory:
+def open_cell(
+    root: Directory,
+    cell_id: str,
+    binding: PairBinding,
+    *,
+    envelope: Mapping[str, Any],
+    bytes_of: Callable[[object], bytes] = evidence_bytes,
+) -> Directory:
     """Take the slot of a pair and write how it starts; of many callers exactly one gets it.
+
+    Args:
+        root: of the ledger.
+        cell_id: name of the slot.
+        binding: what the ledger is bound to.
+        envelope: the whole request.
+        bytes_of: gives evidence bytes; a faster one fits where more is known of envelope and binding.
 
     Raises:
         FileExistsError: the slot was taken before.
@@ -101,12 +117,12 @@ def open_cell(root: Directory, cell_id: str, binding: PairBinding, *, envelope: 
     cell = root.make_directory(cell_id)
     try:
         try:
-            cell.create(PAIR_START, evidence_bytes(start))
+            cell.create(PAIR_START, bytes_of(start))
         except EvidenceStorageError:
             if not cell.has(PAIR_START):
                 root.remove_directory(cell_id)
             raise
-        cell.create(REQUEST, evidence_bytes(envelope))
+        cell.create(REQUEST, bytes_of(envelope))
     except BaseException:
         cell.close()
         raise
@@ -122,8 +138,11 @@ def close_cell(
         EvidenceStorageError: the disk refused.
         OfficialArenaError: a link lies in the cell.
     """
+    response_sha256 = None
     if response is not None:
-        cell.create(RESPONSE, evidence_bytes(response))
+        canonical, data = canonical_and_evidence_bytes(response)
+        cell.create(RESPONSE, data)
+        response_sha256 = sha256_bytes(canonical)
     terminal = {
         "protocol": TERMINAL_PROTOCOL,
         "request_hash": binding.request_hash,
@@ -133,9 +152,9 @@ def close_cell(
         "physical_arm_attempts": 2,
         "retry_permitted": False,
         "files": evidence_files(read_tree(cell)),
-        "response_sha256": None if response is None else content_hash(response),
+        "response_sha256": response_sha256,
     }
-    cell.create(TERMINAL, evidence_bytes(seal(terminal)))
+    cell.create(TERMINAL, sealed_evidence_bytes(terminal))
 
 
 def evidence_files(contents: Mapping[str, bytes]) -> dict[str, str]:

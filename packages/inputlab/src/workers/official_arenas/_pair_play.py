@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ripieno.receipts import seal
 from workers.official_arenas import _pair_ledger
 from workers.official_arenas import driver as shared
 from workers.official_arenas._errors import OfficialArenaError
-from workers.official_arenas._evidence import Directory, evidence_bytes, sha256_bytes
+from workers.official_arenas._evidence import (
+    Directory,
+    canonical_and_evidence_bytes,
+    sealed_evidence_bytes,
+    sha256_bytes,
+)
 from workers.official_arenas._first_capture import SEED
 from workers.official_arenas._pair_ledger import PairBinding, RetailAttemptUnavailable
 from workers.official_arenas.protocol import (
     RESPONSE_PROTOCOL,
     OfficialArenaProvider,
     ProviderArmResult,
-    content_hash,
     intervention_usage,
     merge_usage,
-    normalized_trace_hash,
+    trace_hashes,
 )
 
 __all__ = ["Pair", "arms_by_role", "play"]
@@ -42,6 +45,7 @@ class Pair:
         provider: the arena.
         binding: what its ledger is bound to.
         cell_id: name of its ledger directory.
+        bytes_of: gives the evidence bytes of the envelope and of objects that are made of its parts.
     """
 
     envelope: Mapping[str, Any]
@@ -52,6 +56,7 @@ class Pair:
     provider: OfficialArenaProvider
     binding: PairBinding
     cell_id: str
+    bytes_of: Callable[[object], bytes]
 
 
 def arms_by_role(request: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -72,7 +77,7 @@ def play(pair: Pair, cell: Directory) -> dict[str, Any]:
         with cell.make_directory(arm["role"]) as folder:
             outcome, runtime = _outcome(pair, arm, folder, cell, receipts=receipts, outcomes=outcomes)
             folder.create(
-                _pair_ledger.OUTCOME, evidence_bytes(seal({**outcome, "runtime_nonce": secrets.token_hex(32)}))
+                _pair_ledger.OUTCOME, sealed_evidence_bytes({**outcome, "runtime_nonce": secrets.token_hex(32)})
             )
         outcomes[arm["role"]] = outcome
         if runtime is not None:
@@ -97,10 +102,12 @@ def _outcome(
     try:
         result = _arm_result(pair, arm, folder)
         # The trace is kept before anything judges it, so that evidence survives an audit that fails.
-        folder.create(_pair_ledger.TRACE, evidence_bytes(result.trace))
+        canonical_trace, trace = canonical_and_evidence_bytes(result.trace)
+        folder.create(_pair_ledger.TRACE, trace)
         if any(row["runtime_instance_id"] == result.runtime_instance_id for row in receipts):
             raise OfficialArenaError("Retail paired arms reused one native runtime")  # noqa: TRY301 - an arm's outcome
-        return _scored(pair, arm, result, outcomes), _receipt_row(pair, arm, result)
+        hashes = trace_hashes(result.trace, canonical_trace)
+        return _scored(pair, arm, result, hashes, outcomes), _receipt_row(pair, arm, result)
     except Exception as error:
         if not (cell.is_in_place() and folder.is_in_place()):
             raise RetailAttemptUnavailable(_MOVED) from error
@@ -126,7 +133,11 @@ def _arm_result(pair: Pair, arm: Mapping[str, Any], folder: Directory) -> Provid
 
 
 def _scored(
-    pair: Pair, arm: Mapping[str, Any], result: ProviderArmResult, outcomes: Mapping[str, Mapping[str, Any]]
+    pair: Pair,
+    arm: Mapping[str, Any],
+    result: ProviderArmResult,
+    hashes: tuple[str, str],
+    outcomes: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     usage = merge_usage(intervention_usage(arm["payload"]), result.usage)
     shared._validate_shared_budget_usage(pair.config, arm["payload"], usage)  # pyright: ignore[reportPrivateUsage] - documented
@@ -139,11 +150,11 @@ def _scored(
             "role": arm["role"],
             "arm_id": arm["arm_id"],
             "metrics": metrics,
-            "trace_hash": content_hash(result.trace),
+            "trace_hash": hashes[0],
             "usage": usage,
         },
         "trace_measurement": shared._safe_trace_measurement(result.trace),  # pyright: ignore[reportPrivateUsage] - documented
-        "normalized_trace_hash": normalized_trace_hash(result.trace),
+        "normalized_trace_hash": hashes[1],
         "intervention_failure": shared._intervention_failure(arm["payload"]),  # pyright: ignore[reportPrivateUsage] - documented
     }
 

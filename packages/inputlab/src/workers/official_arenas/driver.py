@@ -14,7 +14,7 @@ if not __package__:  # started as a file: make `workers` importable
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canonical import strict_loads
@@ -41,8 +41,8 @@ from workers.official_arenas.protocol import (
     content_hash,
     intervention_usage,
     merge_usage,
-    normalized_trace_hash,
     resolve_shared_budget_config,
+    trace_hashes,
 )
 from workers.official_arenas.providers import resolve_provider
 
@@ -60,9 +60,9 @@ def _parameters(value: object) -> dict[str, Any]:
     return validate_parameters(value)
 
 
-def _atomic_request(value: object) -> dict[str, Any]:
+def _atomic_request(value: object, *, hash_of: Callable[[object], str] = content_hash) -> dict[str, Any]:
     """Give the checked request (the ``atomic_request`` of an envelope); its payloads are bound to arm and seed."""
-    return validate_atomic_request(value)
+    return validate_atomic_request(value, hash_of=hash_of)
 
 
 def _inventory(parameters: Mapping[str, Any], *, environment: Mapping[str, str] | None = None) -> ReplayInventory:
@@ -147,20 +147,21 @@ def run(value: object, *, environment: Mapping[str, str] | None = None) -> dict[
             if any(row["runtime_instance_id"] == result.runtime_instance_id for row in receipts):
                 raise OfficialArenaError("Paired arms reused one runtime")
             usage = merge_usage(intervention_usage(arm["payload"]), result.usage)
+            trace_hash, normalized_hash = trace_hashes(result.trace)
             _validate_shared_budget_usage(config, arm["payload"], usage)
             rows.append(
                 {
                     "role": arm["role"],
                     "arm_id": arm["arm_id"],
                     "metrics": dict(result.metrics),
-                    "trace_hash": content_hash(result.trace),
+                    "trace_hash": trace_hash,
                     "usage": usage,
                 }
             )
             receipts.append(_arm_receipt(arm, request, result.runtime_instance_id))
             measurements[arm["role"]] = {
                 "trace_measurement": _safe_trace_measurement(result.trace),
-                "normalized_trace_hash": normalized_trace_hash(result.trace),
+                "normalized_trace_hash": normalized_hash,
                 "intervention_failure": _intervention_failure(arm["payload"]),
             }
     if set(rows[0]["metrics"]) != set(rows[1]["metrics"]):

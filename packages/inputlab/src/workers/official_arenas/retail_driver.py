@@ -24,11 +24,16 @@ from workers.official_arenas._drafts import arena_entrypoint, blank_authorizatio
 from workers.official_arenas._evidence import (
     MAX_EVIDENCE_BYTES,
     Directory,
+    evidence_bytes,
+    is_plain,
     parse_json,
     parse_object,
+    plain_evidence_bytes,
+    plain_hash,
     read_regular,
     read_tree,
     reject_duplicate_keys,
+    sha256_bytes,
 )
 from workers.official_arenas._first_capture import SEED
 from workers.official_arenas._pair_ledger import PairBinding, RetailAttemptUnavailable
@@ -40,6 +45,7 @@ from workers.official_arenas.protocol import (
     WORKER_PROTOCOL,
     OfficialArenaError,
     OfficialArenaProvider,
+    canonical_json,
     content_hash,
     materialized_state,
     resolve_shared_budget_config,
@@ -151,20 +157,23 @@ def cell_id(request: Mapping[str, Any]) -> str:
 # --- validation ---------------------------------------------------------------------------------------------
 
 
-def _envelope(value: object) -> tuple[Mapping[str, Any], str]:
+def _envelope(value: object) -> tuple[Mapping[str, Any], str, bool]:
+    """Give the envelope of a request, its hash, both checked, and whether it is plain."""
     fields = frozenset(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else frozenset[str]()
     if fields != shared._ROOT_FIELDS:  # pyright: ignore[reportPrivateUsage] - documented name
         raise OfficialArenaError("Retail atomic envelope fields differ")
     root = cast("Mapping[str, Any]", value)
     if type(root["schema_version"]) is not int or root["schema_version"] != 1 or root["protocol"] != REQUEST_PROTOCOL:
         raise OfficialArenaError("Retail atomic envelope protocol differs")
+    content = {name: item for name, item in root.items() if name != "request_hash"}
     try:
-        expected = content_hash({name: item for name, item in root.items() if name != "request_hash"})
+        canonical = canonical_json(content).encode()
     except (TypeError, ValueError) as error:
         raise OfficialArenaError("Retail full request hash differs") from error
+    expected = sha256_bytes(canonical)
     if root["request_hash"] != expected:
         raise OfficialArenaError("Retail full request hash differs")
-    return root, expected
+    return root, expected, is_plain(content, canonical)
 
 
 def _require_own(request: object, provider: OfficialArenaProvider) -> None:
@@ -225,7 +234,9 @@ class PairSession:
         pair = self._validated(value)
         root = cast("Directory", self._root)
         try:
-            cell = _pair_ledger.open_cell(root, pair.cell_id, pair.binding, envelope=pair.envelope)
+            cell = _pair_ledger.open_cell(
+                root, pair.cell_id, pair.binding, envelope=pair.envelope, bytes_of=pair.bytes_of
+            )
         except FileExistsError:
             return _pair_ledger.retained_response(
                 root,
@@ -237,27 +248,29 @@ class PairSession:
             return play(pair, cell)
 
     def _validated(self, value: object) -> Pair:
-        root, request_hash = _envelope(value)
+        root, request_hash, plain = _envelope(value)
+        hash_of = plain_hash if plain else content_hash
         parameters = shared._parameters(root["worker_parameters"])  # pyright: ignore[reportPrivateUsage] - documented
         entrypoint = parameters["provider_entrypoint"]
         identity = self._identity(entrypoint)
         _require_own(root["atomic_request"], identity)
-        request = shared._atomic_request(root["atomic_request"])  # pyright: ignore[reportPrivateUsage] - documented
+        request = shared._atomic_request(root["atomic_request"], hash_of=hash_of)  # pyright: ignore[reportPrivateUsage] - documented
         _require_own(request, identity)
         record = self._replay_record(parameters, request)
-        config, config_sha256 = self._config(parameters["provider_config"])
+        config, config_sha256 = self._config(parameters["provider_config"], hash_of)
         shared._validate_dependency_binding(config, record, request)  # pyright: ignore[reportPrivateUsage] - documented
         shared._validate_arm_binding(record, request)  # pyright: ignore[reportPrivateUsage] - documented
         _require_one_model_slot(request)
         scope = self._scope_of(entrypoint, identity)
         _scopes.require_frozen_config(scope, config_sha256)
         identity_of_cell = _identity_with(request, _checked_state)  # the request was checked above
-        cell = content_hash(identity_of_cell)
+        cell = hash_of(identity_of_cell)
         scope.require_cell(cell)
         self._open_root(scope)
         provider = self._provider_of(parameters, config, config_sha256)
         binding = PairBinding(request_hash, scope.sha256, identity_of_cell)
-        return Pair(root, parameters, request, record, config, provider, binding, cell)
+        bytes_of = plain_evidence_bytes if plain else evidence_bytes
+        return Pair(root, parameters, request, record, config, provider, binding, cell, bytes_of)
 
     def _identity(self, entrypoint: str) -> OfficialArenaProvider:
         """Give the installed arena as the table has it: for its names, revision and files."""
@@ -284,8 +297,8 @@ class PairSession:
             raise OfficialArenaError("Retail protected replay identity differs")
         return record
 
-    def _config(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        key = content_hash(given)
+    def _config(self, given: Mapping[str, Any], hash_of: Callable[[object], str]) -> tuple[dict[str, Any], str]:
+        key = hash_of(given)
         if key not in self._configs:
             resolved = resolve_shared_budget_config(given, environment=self._environment)
             self._configs[key] = resolved, content_hash(resolved)

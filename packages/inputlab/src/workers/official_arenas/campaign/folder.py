@@ -31,7 +31,7 @@ from ripieno.canonical import INDENTED_UNICODE_LINE, content_hash, strict_loads
 from ripieno.chain import ChainWriter, walk_chain
 from ripieno.errors import InputError
 from ripieno.files import create_only, list_tree, open_regular, require_private_root, sync_directory
-from workers.official_arenas._evidence import is_leftover, partial_name
+from workers.official_arenas._evidence import is_leftover, partial_name, written_value
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 
 __all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json", "write_new"]
@@ -48,7 +48,13 @@ _LEDGERS = frozenset({"capture", "pairs"})
 def read_json(path: Path) -> Any:
     """Read a regular JSON file; duplicate keys, deep nesting and trailing bytes are refused."""
     with open_regular(path) as stream:
-        data = stream.read(MAX_FILE_BYTES + 1)
+        # Whole, and with as much memory as it needs: reading 64 MiB takes the memory of 64 MiB first.
+        data = stream.read(min(os.fstat(stream.fileno()).st_size, MAX_FILE_BYTES) + 1)
+        while len(data) <= MAX_FILE_BYTES and (more := stream.read(2**20)):  # it grew, or came in parts
+            data += more
+    written = written_value(data)
+    if written is not None:
+        return written
     try:
         return strict_loads(data, max_bytes=MAX_FILE_BYTES)
     except InputError as error:
