@@ -293,7 +293,10 @@ def plot(
     type=click.Choice(["slope", "mean"]),
     default="slope",
     show_default=True,
-    help="What is drawn over the rewards: the line of the check, or the mean of the last ten episodes.",
+    help="What is drawn over the rewards: the line of the check, or a moving mean.",
+)
+@click.option(
+    "--window", type=click.IntRange(min=1), default=50, show_default=True, help="Episodes per mean, for --overlay mean."
 )
 @click.option("--check-guarantee", is_flag=True, help="Exit with 3 unless the check passes.")
 @_as_json
@@ -304,6 +307,7 @@ def curve(
     root: Path,
     out: Path | None,
     overlay: str,
+    window: int,
     check_guarantee: bool,
     as_json: bool,
 ) -> None:
@@ -318,10 +322,9 @@ def curve(
       chamber-analyze curve 79e4461c7a0750c7 --archive-root logs --out curve.png --overlay mean
     """
     from chamber.cli._analyze_archive import Archive
-    from concerto.training._curve_figures import require_figure_path, slope_figure, window_figure, write_figure
+    from concerto.training._curve_figures import mean_figure, require_figure_path, slope_figure, write_figure
     from concerto.training.learning_signal_check import (
         CheckStatus,
-        assert_non_decreasing_window,
         check_positive_learning_slope,
         slope_report_values,
     )
@@ -332,9 +335,9 @@ def curve(
     report = check_positive_learning_slope(rewards)
     values = slope_report_values(report)
     if out is not None:
-        by_window = overlay == "mean"
-        figure = window_figure(rewards, assert_non_decreasing_window(rewards)) if by_window else None
-        out = write_figure(figure or slope_figure(rewards, report), out)
+        is_mean = overlay == "mean"
+        figure = mean_figure(rewards, window=window) if is_mean else slope_figure(rewards, report)
+        out = write_figure(figure, out)
     if as_json:
         click.echo(_json({"run_id": run_id, "out": None if out is None else str(out), "report": values}).rstrip())
     else:

@@ -23,6 +23,7 @@ __all__ = [
     "EpisodeRewards",
     "SlopeFacts",
     "WindowFacts",
+    "mean_figure",
     "require_figure_path",
     "slope_figure",
     "window_figure",
@@ -105,21 +106,31 @@ def slope_figure(curve: EpisodeRewards, report: SlopeFacts) -> Figure:
 
 
 def window_figure(curve: EpisodeRewards, report: WindowFacts) -> Figure:
-    """Draw the reward of every episode and its moving mean over the report's window.
+    """Draw the reward of every episode and its moving mean, under the verdict of the comparison of windows.
 
     Args:
         curve: rewards per episode; an empty one gives empty axes.
         report: of `concerto.training.learning_signal_check.assert_non_decreasing_window` on this curve.
     """
-    figure, axes, rewards = _figure_of_rewards(
-        curve,
-        f"{curve.run_id}  {'PASS' if report.passed else 'FAIL'}: {report.n_nondecreasing} of {report.n_intervals} "
-        f"windows do not fall, threshold {report.threshold:g}",
-    )
-    if 0 < report.window <= rewards.size:
-        means = np.convolve(rewards, np.full(report.window, 1.0 / report.window), mode="valid")
-        at = np.arange(report.window - 1, rewards.size)
-        axes.plot(at, means, color=_OVERLAY, linewidth=2.0, label=f"mean of the last {report.window} episodes")
+    verdict = "PASS" if report.passed else "FAIL"
+    counts = f"{report.n_nondecreasing} of {report.n_intervals} windows do not fall, threshold {report.threshold:g}"
+    return mean_figure(curve, window=report.window, title=f"{curve.run_id}  {verdict}: {counts}")
+
+
+def mean_figure(curve: EpisodeRewards, *, window: int, title: str | None = None) -> Figure:
+    """Draw the reward of every episode and its moving mean.
+
+    Args:
+        curve: rewards per episode; an empty one gives empty axes.
+        window: episodes per mean; one that is longer than the curve, or below 1, draws none.
+        title: above the axes; run id and number of episodes by default.
+    """
+    n_episodes = len(curve.per_episode_ego_rewards)
+    figure, axes, rewards = _figure_of_rewards(curve, title or f"{curve.run_id}  n = {n_episodes}")
+    if 0 < window <= n_episodes:
+        means = np.convolve(rewards, np.full(window, 1.0 / window), mode="valid")
+        label = f"mean of the last {window} episodes"
+        axes.plot(np.arange(window - 1, n_episodes), means, color=_OVERLAY, linewidth=2.0, label=label)
     _add_legend(axes)
     return figure
 

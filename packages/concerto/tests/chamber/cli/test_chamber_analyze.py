@@ -108,9 +108,11 @@ def test_the_curve_is_that_of_the_run(command: Command, archive: Any, tmp_path: 
     assert out.splitlines()[1] == str(picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
     vector = tmp_path / "curve.svg"
-    code, out, _ = command("curve", run_ids[0], "--archive-root", root, "--out", vector, "--overlay", "mean", "--json")
+    code, out, _ = command(
+        "curve", run_ids[0], "--archive-root", root, "--out", vector, "--overlay", "mean", "--window", "5", "--json"
+    )
     assert json.loads(out)["report"]["n_episodes"] == 22
-    assert "mean of the last 10 episodes" in vector.read_text()
+    assert "mean of the last 5 episodes" in vector.read_text()
 
 
 def test_metrics_of_several_runs_in_one_figure(command: Command, archive: Any, tmp_path: Path) -> None:
