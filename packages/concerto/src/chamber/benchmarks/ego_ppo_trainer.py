@@ -461,8 +461,12 @@ def _build_harl_args(*, happo: HAPPOHyperparams) -> dict[str, Any]:
 
 
 def _set_torch_determinism(enabled: bool) -> None:
-    """Have PyTorch prefer deterministic algorithms, in the whole process."""
-    torch.use_deterministic_algorithms(enabled, warn_only=True)
+    """Have PyTorch prefer deterministic algorithms, in the whole process.
+
+    This is what ``torch.use_deterministic_algorithms(enabled, warn_only=True)`` does for eager code; that function also
+    imports PyTorch's compiler, which takes over a second.
+    """
+    torch.set_deterministic_debug_mode("warn" if enabled else "default")
 
 
 def _assert_partner_is_frozen(partner: PartnerLike) -> None:

@@ -16,6 +16,7 @@ StateDict = dict[str, Any]
 
 _fused_adam = torch.ops.aten._fused_adam_.default
 
+_BETAS = (0.9, 0.999)
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -85,8 +86,8 @@ class Adam:
             [],
             [self._n_steps.add_(1.0)],
             lr=self.lr,
-            beta1=0.9,
-            beta2=0.999,
+            beta1=_BETAS[0],
+            beta2=_BETAS[1],
             weight_decay=0.0,
             eps=self.eps,
             amsgrad=False,
@@ -97,15 +98,27 @@ class Adam:
 
     def state_dict(self) -> StateDict:
         """Give a copy of the state in the format of ``torch.optim.Adam``; without entries before the first step."""
-        stand_ins = [nn.Parameter(view) for view in self._parameters.views(self._parameters.values).values()]
-        state: StateDict = torch.optim.Adam(stand_ins, lr=self.lr, eps=self.eps).state_dict()
-        if self._n_steps.item():
-            means, squares = self._parameters.views(self._mean), self._parameters.views(self._square)
-            state["state"] = {
-                index: {"step": self._n_steps.cpu().clone(), "exp_avg": mean.clone(), "exp_avg_sq": square.clone()}
-                for index, (mean, square) in enumerate(zip(means.values(), squares.values(), strict=True))
-            }
-        return state
+        means, squares = self._parameters.views(self._mean), self._parameters.views(self._square)
+        entries = {
+            index: {"step": self._n_steps.cpu().clone(), "exp_avg": mean.clone(), "exp_avg_sq": square.clone()}
+            for index, (mean, square) in enumerate(zip(means.values(), squares.values(), strict=True))
+        }
+        # Written here, because building an optimiser of PyTorch imports its compiler, which takes seconds.
+        group = {
+            "lr": self.lr,
+            "betas": _BETAS,
+            "eps": self.eps,
+            "weight_decay": 0.0,
+            "amsgrad": False,
+            "maximize": False,
+            "foreach": None,
+            "capturable": False,
+            "differentiable": False,
+            "fused": None,
+            "decoupled_weight_decay": False,
+            "params": list(range(len(means))),
+        }
+        return {"state": entries if self._n_steps.item() else {}, "param_groups": [group]}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
         """Check that `load_state_dict` can take a state.

@@ -18,6 +18,7 @@ __all__ = [
     "GaussianPolicy",
     "PolicyWidths",
     "ValueNetwork",
+    "parameter_shapes",
     "policy_widths",
 ]
 
@@ -117,7 +118,7 @@ def policy_widths(parameters: Mapping[str, object]) -> PolicyWidths:
             found = f"its shape is {shapes[name]}" if name in shapes else "it is missing"
             raise InputError(f"not the parameters of a Gaussian policy: {name} must have {n_dims} dimensions, {found}")
     widths = PolicyWidths(shapes[_FEATURE_NORM][0], shapes[_FIRST_LAYER][0], shapes[_MEAN_HEAD][0])
-    expected = _parameter_shapes(widths)
+    expected = parameter_shapes(widths)
     if shapes != expected or len(parameters) != len(expected):
         differing = sorted(
             name for name in {*expected, *parameters} if shapes.get(name) != expected.get(name) or name not in expected
@@ -130,7 +131,8 @@ def policy_widths(parameters: Mapping[str, object]) -> PolicyWidths:
     return widths
 
 
-def _parameter_shapes(widths: PolicyWidths) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(widths: PolicyWidths) -> dict[str, tuple[int, ...]]:
+    """Give the shape of every parameter of a `GaussianPolicy`, in the order of its ``state_dict()``."""
     with torch.device("meta"):  # shapes alone: no memory, no draws
         policy = GaussianPolicy(obs_dim=widths.obs_dim, hidden_dim=widths.hidden_dim, action_dim=widths.action_dim)
     return {name: tuple(value.shape) for name, value in policy.state_dict().items()}

@@ -11,7 +11,7 @@ from concerto.training.checkpoints import load_checkpoint_file
 from numpy.typing import NDArray
 
 from chamber.learning.acting import ActingKernel
-from chamber.learning.networks import policy_widths
+from chamber.learning.networks import parameter_shapes, policy_widths
 from chamber.learning.observations import flat_ego_obs
 from chamber.utils.pytorch import torch
 from ripieno.errors import InputError
@@ -28,6 +28,7 @@ class TrainedPolicy:
     """Acts as the ego of a finished training; nothing here can change its parameters.
 
     Attributes:
+        ego_uid: whose observation it reads.
         checkpoint_sha256: SHA-256 of the checkpoint's payload.
         run_id: run that wrote the checkpoint.
         step: frames that the policy had learned from.
@@ -45,7 +46,10 @@ class TrainedPolicy:
         self.step = step
         self.obs_dim = widths.obs_dim
         self.action_dim = widths.action_dim
-        flat = torch.cat([value.detach().to("cpu", torch.float32).reshape(-1) for value in actor.values()])
+        ordered = [actor[name].detach().to("cpu", torch.float32).reshape(-1) for name in parameter_shapes(widths)]
+        flat = torch.cat(ordered)
+        if not flat.isfinite().all():
+            raise InputError("the parameters of a policy must be finite")
         self._kernel = ActingKernel(flat.numpy(), widths)
         self.reset(seed=0)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber.utils.pytorch import torch
+from ripieno.errors import InputError
 
 __all__ = ["RolloutBuffer"]
 
@@ -177,13 +178,13 @@ class RolloutBuffer:
         """Take over saved contents.
 
         Raises:
-            ValueError: they come from another number of environments or from other widths; nothing has changed then.
+            InputError: they come from another number of environments or from other widths; nothing has changed then.
         """
         n = int(state["n_steps"]) + bool(state["is_pending"])
         for name in _SERIES:
             expected = (n, *getattr(self, name).shape[1:])
             if tuple(state[name].shape) != expected:
-                raise ValueError(f"the saved rollout's {name} have shape {tuple(state[name].shape)}, not {expected}")
+                raise InputError(f"the saved rollout's {name} have shape {tuple(state[name].shape)}, not {expected}")
         while n > len(self.rewards):
             self._grow()
         for name in _SERIES:
