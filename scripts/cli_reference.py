@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md, chamber-cli.md, phase-cli.md and inputlab-cli.md from the commands themselves.
+"""Write docs/reference/*cli.md from the commands themselves.
 
 Run it with `.venv/bin/python scripts/cli_reference.py`.
 """
@@ -13,6 +13,8 @@ import click
 
 from agentinputlab.cli._app import agentinputlab
 from chamber.cli._app import chamber
+from chamber.cli.analyze import analyze
+from chamber.cli.spike import spike
 from ripieno.cli import cli as ripieno
 from scpn_phase_orchestrator.runtime.cli import main as spo
 
@@ -33,6 +35,20 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 | 2 | wrong usage, refused input, or something that is needed is not installed |
 
 `CHAMBER_RENDER_BACKEND=none` switches rendering off; tasks that observe no pictures run without it.
+"""
+TRAINING_HEADER = """# Command lines: chamber-spike and chamber-analyze
+
+This page is written by `scripts/cli_reference.py` from the commands themselves; a test keeps the two equal.
+
+| Exit code | Means |
+|---|---|
+| 0 | done |
+| 2 | wrong usage, refused input, an unknown run, or something that is needed is not installed |
+| 3 | `--check-guarantee`: the learning-signal check did not pass |
+| 130 | stopped by Ctrl-C; `chamber-spike train` has saved a checkpoint and printed the command that goes on |
+
+`chamber play` (see [chamber](chamber-cli.md)) puts a trained ego beside any partner. The third console script, `concerto`,
+prints the version.
 """
 SPO_HEADER = """# Command line: spo
 
@@ -86,6 +102,12 @@ def render_chamber() -> str:
     return CHAMBER_HEADER + "".join(_sections(chamber, None, "chamber"))
 
 
+def render_training() -> str:
+    """Give the page on `chamber-spike` and `chamber-analyze`."""
+    commands = {"chamber-spike": spike, "chamber-analyze": analyze}
+    return TRAINING_HEADER + "".join(text for name, group in commands.items() for text in _sections(group, None, name))
+
+
 def render_spo() -> str:
     """Give the page on `spo`."""
     return SPO_HEADER + "".join(_sections(spo, None, "spo"))
@@ -99,6 +121,7 @@ def render_inputlab() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": render_ripieno,
     "chamber-cli.md": render_chamber,
+    "training-cli.md": render_training,
     "phase-cli.md": render_spo,
     "inputlab-cli.md": render_inputlab,
 }

@@ -30,7 +30,7 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then exit 0; fi
   echo "setup: Python 3.11 or newer is needed, $python is $("$python" --version 2>&1). Set PYTHON=/path/to/python3.11." >&2
   exit 2
 }
-echo "setup: making .venv (one to three minutes, about 2 GB; only when it is missing or stale)" >&2
+echo "setup: making .venv (one to three minutes, about 3 GB; only when it is missing or stale)" >&2
 rm -rf .venv
 "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --upgrade --constraint constraints.txt pip
