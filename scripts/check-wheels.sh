@@ -24,6 +24,8 @@ ripieno=$(wheel ripieno)
 smoke ripieno "$ripieno" 'import ripieno.cli, ripieno.run, ripieno.verify, ripieno.statistics, ripieno.parallel, ripieno.report, ripieno.doctor'
 smoke concerto "$ripieno $(wheel ripieno_concerto)" '
 import concerto.safety, concerto.safety.stack, concerto.testing, chamber, chamber.partners, chamber.agents, chamber.sim
+import concerto.training, concerto.training.config, chamber.configs, chamber.learning, chamber.benchmarks
+assert "mpe_cooperative_push" in chamber.configs.shipped_config_names()
 from click.testing import CliRunner
 from chamber.cli._app import chamber
 assert CliRunner().invoke(chamber, ["list"]).exit_code == 0
