@@ -24,6 +24,7 @@ from ripieno.errors import InputError, RipienoError, StorageError
 from ripieno.run import RunStatus, RunWriter, read_manifest
 
 if TYPE_CHECKING:
+    from concerto.training._resuming import ResumePoint
     from concerto.training.config import EgoAHTConfig
 
 __all__ = ["TrainingFolder"]
@@ -59,14 +60,14 @@ class TrainingFolder:
         self.unfinished = self.folder.with_name(f"{self.folder.name}.unfinished")
         self.cfg = validated_copy(cfg, log_dir=self.unfinished / "logs", artifacts_root=self.unfinished)
         self._config = cfg.model_dump(mode="json")
-        if resume_from is None:
+        point = None if resume_from is None else self._point_of_same_run(cfg, resume_from)
+        if point is None:
             self._require_new()
-        else:
-            self._require_same_run()
+        is_new_place = not self.unfinished.exists()
         self._lock = self._locked()
         try:
-            if resume_from is not None:
-                self._take_what_came_before(cfg.log_dir, resume_from)
+            if point is not None:
+                self._take_what_came_before(cfg.log_dir, point)
                 self._put_attempt_aside()
             inputs = {"config": config_path} | ({} if resume_from is None else {"resumed_from": resume_from})
             self._run = RunWriter(
@@ -79,7 +80,7 @@ class TrainingFolder:
             )
             self._run.artifact("config.yaml", _as_yaml(self._config))
         except BaseException:
-            if resume_from is None:
+            if is_new_place:
                 shutil.rmtree(self.unfinished, ignore_errors=True)
             os.close(self._lock)
             raise
@@ -94,15 +95,20 @@ class TrainingFolder:
         if os.path.lexists(self.folder):
             raise InputError(f"the run folder {self.folder} exists already; choose another --out")
 
-    def _require_same_run(self) -> None:
-        """A run that goes on may replace its own unfinished folder, and nothing else."""
+    def _point_of_same_run(self, cfg: EgoAHTConfig, checkpoint: Path) -> ResumePoint:
+        """Read the checkpoint; a run that goes on may replace its own unfinished folder, and nothing else."""
+        from concerto.training._resuming import read_resume_point
+        from concerto.training.config import config_fingerprint
+
+        point = read_resume_point(checkpoint, config_hash=config_fingerprint(cfg))
         if not os.path.lexists(self.folder):
-            return
+            return point
         manifest = read_manifest(self.folder)
         if manifest["status"] == RunStatus.COMPLETE.value:
             raise InputError(f"the run folder {self.folder} is complete already; choose another --out")
         if (manifest["system"], manifest["kind"]) != ("chamber", _KIND) or manifest["config"] != self._config:
             raise InputError(f"the run folder {self.folder} belongs to another run; choose another --out")
+        return point
 
     def _locked(self) -> int:
         """Make the working place, and keep a second process out of it."""
@@ -118,19 +124,16 @@ class TrainingFolder:
             raise InputError(f"another process is training into {self.folder}") from error
         return descriptor
 
-    def _take_what_came_before(self, log_dir: Path, checkpoint: Path) -> None:
+    def _take_what_came_before(self, log_dir: Path, point: ResumePoint) -> None:
         """Copy log and checkpoints of a run that went elsewhere until now, so that one folder tells all of it."""
-        from concerto.training.checkpoints import load_checkpoint_file
-
-        _, metadata = load_checkpoint_file(checkpoint)
-        if checkpoint.resolve().parent == (self.unfinished / "artifacts").resolve():
+        run_id, artifacts = point.metadata.run_id, self.unfinished / "artifacts"
+        if point.path.resolve().parent == artifacts.resolve():
             return
-        log_name = f"{metadata.run_id}.jsonl"
+        log_name = f"{run_id}.jsonl"
         copies = {log_dir / log_name: self.cfg.log_dir / log_name}
-        for payload in _checkpoints(checkpoint.parent):
-            if payload.name.startswith(f"{metadata.run_id}_step"):
-                for path in (payload, _sidecar(payload)):
-                    copies[path] = self.unfinished / "artifacts" / path.name
+        for payload in _checkpoints(point.path.parent):
+            if payload.name.startswith(f"{run_id}_step"):
+                copies |= {path: artifacts / path.name for path in (payload, _sidecar(payload))}
         for source, target in copies.items():
             if source.is_file() and not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)

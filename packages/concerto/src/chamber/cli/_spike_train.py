@@ -154,6 +154,7 @@ def _train(request: Request, stop: StopRequest) -> tuple[FinishedRun, SealedFold
     cfg = read_config(config_path, request.overrides)
     for warning in configuration_warnings(cfg):
         click.echo(f"chamber-spike: warning: {warning}", err=True)
+    _require_device(cfg.runtime.device)
     if request.out is None:
         return _run(cfg, request, stop), None
     from chamber.cli._spike_folder import TrainingFolder
@@ -164,6 +165,17 @@ def _train(request: Request, stop: StopRequest) -> tuple[FinishedRun, SealedFold
         finished = _run(folder.cfg, request, stop)
         digest = folder.seal(finished.curve.run_id, summary=_result(finished), files=lambda: result_files(finished))
     return finished, SealedFolder(request.out, digest)
+
+
+def _require_device(device: str) -> None:
+    """Find a missing device out before anything is written."""
+    from chamber.benchmarks.ego_ppo_trainer import _resolve_device
+    from ripieno.errors import InputError
+
+    try:
+        _resolve_device(device)
+    except RuntimeError as error:
+        raise InputError(str(error)) from error
 
 
 @contextmanager

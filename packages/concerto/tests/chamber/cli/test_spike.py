@@ -1,0 +1,357 @@
+"""``chamber-spike``: what it prints, how it ends, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chamber.cli.spike import COMMANDS, main
+from chamber.configs import shipped_config_names
+from concerto.training.checkpoints import load_checkpoint_file, save_checkpoint
+from ripieno.run import read_manifest
+from ripieno.verify import verify
+
+SMALL = (
+    "total_frames=600",
+    "checkpoint_every=200",
+    "happo.rollout_length=200",
+    "happo.batch_size=100",
+    "happo.hidden_dim=16",
+    "env.episode_length=25",
+)
+
+
+def arguments(*more: str, config: str = "mpe_cooperative_push", overrides: tuple[str, ...] = SMALL) -> list[str]:
+    words = ["train", "--config", config]
+    for override in overrides:
+        words += ["--override", override]
+    return [*words, *more]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run the command, and give the one line in which it refuses."""
+
+    def run(*words: str) -> str:
+        capsys.readouterr()
+        assert main(words) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        lines = [line for line in err.splitlines() if "warning:" not in line]
+        assert len(lines) == 1, err
+        assert lines[0].startswith("chamber-spike: ")
+        assert "internal error" not in lines[0]
+        return lines[0].removeprefix("chamber-spike: ")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a small run has finished: ``logs`` and ``artifacts/artifacts``."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(arguments()) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A run folder of a small run with the safety stack, and what the command said of it."""
+    folder = tmp_path_factory.mktemp("sealed")
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+        patch.chdir(folder)
+        overrides = (*SMALL, "seed=5", "+safety.enabled=true")
+        assert main(arguments("--out", "run", "--json", overrides=overrides)) == 0
+    return folder / "run", json.loads(said.getvalue())
+
+
+def checkpoint_of(folder: Path, step: int) -> Path:
+    (path,) = folder.glob(f"artifacts/artifacts/*_step{step}.pt")
+    return path
+
+
+# --- what it prints -------------------------------------------------------------------------------------------
+
+
+def test_without_a_command_it_says_its_name_and_helps(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("chamber-spike  (CHAMBER ")
+    assert out.index("\n  train ") < out.index("\n  list-configs ")
+
+
+def test_the_table_of_commands_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]):
+    for name, (_, _, line) in COMMANDS.items():
+        assert main([name, "--help"]) == 0
+        assert line in capsys.readouterr().out
+
+
+def test_the_shipped_configurations_are_listed(capsys: pytest.CaptureFixture[str]):
+    assert main(["list-configs", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in listed] == shipped_config_names()
+    assert all(Path(entry["path"]).is_file() for entry in listed)
+    assert main(["list-configs"]) == 0
+    assert "mpe_cooperative_push  " in capsys.readouterr().out
+
+
+def test_a_run_prints_the_documented_line(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments()) == 0
+    out, _ = capsys.readouterr()
+    words = dict(word.split("=") for word in out.split())
+    assert list(words) == ["run_id", "n_episodes", "n_checkpoints", "mean_reward_last_10"]
+    assert (len(words["run_id"]), words["n_episodes"], words["n_checkpoints"]) == (16, "24", "3")
+    assert words["mean_reward_last_10"] == f"{float(words['mean_reward_last_10']):.4f}"
+    assert Path("logs", f"{words['run_id']}.jsonl").is_file()
+
+
+def test_k_is_the_number_of_episodes_when_there_are_fewer_than_ten(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments("--override", "total_frames=75", "--override", "happo.rollout_length=50")) == 0
+    assert " n_episodes=3 n_checkpoints=1 mean_reward_last_3=" in capsys.readouterr().out
+
+
+def test_a_check_that_does_not_pass_is_exit_3_and_a_second_line(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments("--override", "total_frames=100", "--check-guarantee")) == 3
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("run_id=")
+    assert second == (
+        "learning_signal_check slope=0.000000 p_value=1.00e+00 alpha=0.05 n_episodes=4 status=INSUFFICIENT_DATA"
+    )
+
+
+def test_json_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments("--json")) == 0
+    out, _ = capsys.readouterr()
+    result = json.loads(out)
+    assert out.count("\n") == 1
+    assert (result["status"], result["n_episodes"], result["frames"], result["safety"]) == ("complete", 24, 600, None)
+    assert result["learning_signal_check"]["n_episodes"] == 24
+    assert [Path(path).is_file() for path in result["checkpoints"]] == [True] * 3
+    assert Path(result["log"]).is_file()
+
+
+def test_what_is_wasteful_is_said_and_done(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments("--override", "total_frames=250")) == 0
+    assert "chamber-spike: warning: the 250 frames of the run are no multiple" in capsys.readouterr().err
+
+
+def test_the_safety_stack_is_one_override_away(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments("--override", "+safety.enabled=true", "--json")) == 0
+    safety = json.loads(capsys.readouterr().out)["safety"]
+    assert (safety["n_filter_calls"], safety["lambda_clamp_bound"]) == (600, 7.0)
+
+
+def test_help_and_listing_load_nothing_heavy():
+    heavy = ["torch", "hydra", "matplotlib", "numba", "gymnasium", "pydantic", "wandb"]
+    code = f"""
+import sys
+from chamber.cli.spike import main
+assert main(["--help"]) == 0 and main(["list-configs"]) == 0 and main(["train", "--help"]) == 0
+print([name for name in {heavy} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+# --- the run folder -------------------------------------------------------------------------------------------
+
+
+def test_a_run_folder_verifies_and_holds_everything(sealed: tuple[Path, dict[str, Any]]):
+    run, result = sealed
+    report = verify(run, expect=result["digest"])
+    assert report.ok, report.first_problem
+    files = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
+    checkpoints = {f"artifacts/{result['run_id']}_step{step}.pt" for step in (200, 400, 600)}
+    sidecars = {f"{name}.json" for name in checkpoints}
+    log = f"logs/{result['run_id']}.jsonl"
+    expected = {"config.yaml", log, "curve.json", "curve.png", "curve.svg", "index.html"}
+    assert files == {"run.json", "events.jsonl"} | expected | checkpoints | sidecars
+    manifest = read_manifest(run)
+    assert (manifest["system"], manifest["kind"], manifest["seeds"]) == ("chamber", "training", {"seed": 5})
+    assert manifest["summary"]["n_episodes"] == 24
+    assert set(manifest["inputs"]) == {"config"}
+    assert [path.name for path in run.parent.iterdir()] == ["run"], "log and checkpoints go nowhere else"
+    for name in checkpoints:
+        assert load_checkpoint_file(run / name)[1].run_id == result["run_id"]
+
+
+def test_the_page_shows_curve_check_throughput_and_safety(sealed: tuple[Path, dict[str, Any]]):
+    page = (sealed[0] / "index.html").read_text()
+    for words in ("Learning curve", "The check of the slope", "Frames per second", "Telemetry of the safety stack"):
+        assert words in page
+    assert page.count("<svg") == 2
+    assert "http://" not in page.replace("http://www.w3.org/", "")
+    assert "<script" not in page
+
+
+def test_the_stored_configuration_runs_the_same_again(
+    sealed: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+):
+    run, result = sealed
+    assert main(["train", "--config", str(run / "config.yaml"), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["run_id"] == result["run_id"]
+    for path in map(Path, again["checkpoints"]):
+        assert (run / "artifacts" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_folder_that_exists_is_not_touched(refused: Callable[..., str]):
+    Path("run").mkdir()
+    Path("run/notes.txt").write_text("mine")
+    assert "run exists already; choose another --out" in refused(*arguments("--out", "run"))
+    assert [path.name for path in Path().iterdir()] == ["run"]
+    assert Path("run/notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["partner.class_name=nobody", "env.task=nope", 'partner.extra.action_dim="none"', "runtime.device=cuda"],
+)
+def test_a_run_that_is_refused_leaves_no_folder(override: str, refused: Callable[..., str]):
+    refused(*arguments("--out", "run", "--override", override))
+    assert list(Path().iterdir()) == []
+
+
+def test_a_run_resumed_into_a_folder_brings_along_what_came_before(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    checkpoint = checkpoint_of(tmp_path, 400)
+    original = checkpoint_of(tmp_path, 600).read_bytes()
+    for path in Path("artifacts/artifacts").glob("*_step600.pt*"):
+        path.unlink()
+    assert main(arguments("--resume", str(checkpoint), "--out", "run", "--json")) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert verify(Path("run"), expect=result["digest"]).ok
+    (last,) = Path("run/artifacts").glob("*_step600.pt")
+    assert last.read_bytes() == original
+    assert len(list(Path("run/artifacts").glob("*.pt"))) == 3
+    log = Path("run/logs", f"{result['run_id']}.jsonl").read_text()
+    events = [json.loads(line)["event"] for line in log.splitlines()]
+    assert events.index("training_start") < events.index("training_resumed")
+    assert set(read_manifest(Path("run"))["inputs"]) == {"config", "resumed_from"}
+
+
+# --- what it refuses ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--config", "missing.yaml"], "missing.yaml: there is no such file"),
+        (["--config", "mpe_cooperative_pusch"], "mpe_cooperative_pusch"),
+        (["--config", "mpe_cooperative_push", "--override", "happo.learning_rate=1"], "happo.learning_rate"),
+        (["--config", "mpe_cooperative_push", "--override", "happo.lr"], "cannot be read"),
+        (["--config", "mpe_cooperative_push", "--override", "total_frames=0"], "total_frames"),
+        (["--config", "mpe_cooperative_push", "--override", "seed=-1"], "seed"),
+        (["--config", "mpe_cooperative_push", "--override", "safety.enabled=true"], "+safety.enabled=true"),
+        (["--config", "mpe_cooperative_push", "--override", "env.task=nope"], "known: mpe_cooperative_push, stage0"),
+        (["--config", "mpe_cooperative_push", "--override", "partner.class_name=nobody"], "nobody"),
+        (["--config", "mpe_cooperative_push", "--override", "+env.mask_partner_obs=true"], "mask_partner_obs"),
+        (["--config", "stage1_pickplace", "--override", "env.condition_id=null"], "condition_id"),
+        (["--config", "cocarry_matched", "--override", "env.num_envs=2"], "num_envs"),
+        (["--config", "mpe_cooperative_push", "--override", "runtime.device=cuda"], "runtime.device=cuda"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_bad_configuration_is_one_line_and_writes_nothing(words: list[str], said: str, refused: Callable[..., str]):
+    assert said in refused("train", *words)
+    assert list(Path().iterdir()) == []
+
+
+def test_an_unknown_command_or_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
+    assert main(["trian"]) == 2
+    assert "No such command 'trian'" in capsys.readouterr().err
+    assert main(["train"]) == 2
+    assert "--config" in capsys.readouterr().err
+
+
+def test_debug_shows_where_an_error_comes_from():
+    with pytest.raises(ValueError, match="nobody"):
+        main(arguments("--debug", "--override", "partner.class_name=nobody"))
+
+
+def _flip(path: Path, at: float) -> None:
+    data = bytearray(path.read_bytes())
+    data[int(at * (len(data) - 1))] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path: path.unlink(), "_step400.pt"),
+        (lambda path: path.with_name(f"{path.name}.json").unlink(), "_step400.pt"),
+        (lambda path: _flip(path, 0.0), "SHA-256"),
+        (lambda path: _flip(path, 0.5), "SHA-256"),
+        (lambda path: _flip(path, 1.0), "SHA-256"),
+        (lambda path: path.write_bytes(b""), "SHA-256"),
+        (lambda path: _flip(path.with_name(f"{path.name}.json"), 0.3), "_step400.pt"),
+    ],
+    ids=["missing", "no sidecar", "first byte", "middle", "last byte", "empty", "sidecar"],
+)
+def test_a_missing_or_corrupt_checkpoint_is_one_line_and_changes_nothing(
+    spoil: Callable[[Path], Any], said: str, trained: Path, tmp_path: Path, refused: Callable[..., str]
+):
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    checkpoint = checkpoint_of(tmp_path, 400)
+    spoil(checkpoint)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert said in refused(*arguments("--resume", str(checkpoint)))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(trained: Path, refused: Callable[..., str]):
+    checkpoint = str(checkpoint_of(trained, 400))
+    said = refused(*arguments("--override", "happo.hidden_dim=32", "--resume", checkpoint, "--out", "run"))
+    assert "another configuration" in said
+    assert list(Path().iterdir()) == []
+
+
+def test_a_policy_without_its_run_cannot_be_resumed(tmp_path: Path, trained: Path, refused: Callable[..., str]):
+    state, metadata = load_checkpoint_file(checkpoint_of(trained, 400))
+    del state["resume"]
+    path = save_checkpoint(state_dict=state, uri="local://policy.pt", metadata=metadata, artifacts_root=tmp_path)
+    assert "not the state of its run" in refused(*arguments("--resume", str(path)))
+
+
+def test_a_checkpoint_that_cannot_be_kept_ends_the_run_and_earlier_ones_stay(
+    trained: Path, tmp_path: Path, refused: Callable[..., str]
+):
+    """A limit of the file size stands in for a full disk: the log still fits, a checkpoint does not."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    checkpoint = checkpoint_of(tmp_path, 400)
+    for path in Path("artifacts/artifacts").glob("*_step600.pt*"):
+        path.unlink()
+    before = {path.name: path.read_bytes() for path in Path("artifacts/artifacts").iterdir()}
+    log = next(Path("logs").iterdir())
+    limit = log.stat().st_size + 20_000
+    assert limit < checkpoint.stat().st_size
+    before_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before_limit[1]))
+    try:
+        said = refused(*arguments("--resume", str(checkpoint)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before_limit)
+    assert said.startswith("cannot save")
+    assert {path.name: path.read_bytes() for path in Path("artifacts/artifacts").iterdir()} == before
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "training_aborted"
+    assert main(arguments("--resume", str(checkpoint))) == 0

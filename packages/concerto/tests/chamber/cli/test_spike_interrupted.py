@@ -1,0 +1,144 @@
+"""A training run that is stopped: it says how to go on, and goes on to the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chamber.cli.spike import main
+from ripieno.verify import VerifyStatus, verify
+
+ARGUMENTS = ["train", "--config", "mpe_cooperative_push"]
+for override in (
+    "total_frames=2500",
+    "checkpoint_every=2000",
+    "happo.rollout_length=200",
+    "happo.batch_size=100",
+    "happo.hidden_dim=16",
+    "+safety.enabled=true",
+):
+    ARGUMENTS += ["--override", override]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def wait_for(event: str, *, seconds: float = 120.0) -> None:
+    """Wait until a log of the present folder tells of an event."""
+    give_up = time.monotonic() + seconds
+    places = ("logs/*.jsonl", "run.unfinished/logs/*.jsonl")
+    while not any(f'"event": "{event}"' in log.read_text() for place in places for log in Path().glob(place)):
+        assert time.monotonic() < give_up, f"no {event} within {seconds} s"
+        time.sleep(0.002)
+
+
+def interrupted(arguments: list[str], number: int, *, after: str = "rollout_update") -> int:
+    """Run the command and signal it once it has updated."""
+
+    def send() -> None:
+        wait_for(after)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        return main(arguments)
+    finally:
+        sender.join()
+
+
+def result_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def assert_went_straight(run: Path, checkpoints: list[str]) -> None:
+    """Compare with the checkpoints of a run without a stop; they hold curve, parameters and generators."""
+    assert checkpoints
+    for path in map(Path, checkpoints):
+        assert (run / "artifacts" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_the_same_bytes_come_out(capsys: pytest.CaptureFixture[str]):
+    handler = signal.getsignal(signal.SIGINT)
+    assert interrupted([*ARGUMENTS, "--out", "run"], signal.SIGINT) == 130
+    assert signal.getsignal(signal.SIGINT) is handler
+    out, err = capsys.readouterr()
+    assert out == ""
+    *_, announcement, command = err.splitlines()
+    assert announcement == "chamber-spike: stopped; go on with:"
+    assert verify(Path("run")).status is VerifyStatus.INTERRUPTED
+
+    program, *words = shlex.split(command)
+    assert program == "chamber-spike"
+    assert words[:-2] == [*ARGUMENTS, "--out", "run"]
+    result = result_of(words, capsys)
+    assert verify(Path("run"), expect=result["digest"]).ok
+    assert verify(Path("run/attempts/1")).status is VerifyStatus.INTERRUPTED
+    assert not Path("run.unfinished").exists()
+    assert_went_straight(Path("run"), result_of(ARGUMENTS, capsys)["checkpoints"])
+    events = [json.loads(line)["event"] for line in next(Path("run/logs").iterdir()).read_text().splitlines()]
+    assert events.index("training_interrupted") < events.index("training_resumed") < events.index("training_end")
+    assert events.count("training_start") == 1
+
+
+def test_sigterm_is_a_wish_to_stop_too_and_json_says_how_to_go_on(capsys: pytest.CaptureFixture[str]):
+    assert interrupted([*ARGUMENTS, "--json"], signal.SIGTERM) == 143
+    result = json.loads(capsys.readouterr().out)
+    assert result["status"] == "interrupted"
+    assert Path(result["checkpoint"]).is_file()
+    assert shlex.split(result["resume"]) == ["chamber-spike", *ARGUMENTS, "--json", "--resume", result["checkpoint"]]
+
+
+def test_an_unfinished_run_is_not_begun_anew_over_itself(capsys: pytest.CaptureFixture[str]):
+    assert interrupted([*ARGUMENTS, "--out", "run"], signal.SIGINT) == 130
+    before = sorted(Path().rglob("*"))
+    capsys.readouterr()
+    assert main([*ARGUMENTS, "--out", "run"]) == 2
+    assert "go on with --resume" in capsys.readouterr().err
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_a_killed_run_loses_nothing_and_goes_on_from_its_last_checkpoint(capsys: pytest.CaptureFixture[str]):
+    arguments = [*ARGUMENTS, "--override", "total_frames=8000", "--out", "run"]
+    code = f"import sys; from chamber.cli.spike import main; sys.exit(main({arguments!r}))"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        wait_for("checkpoint_saved")
+        process.kill()
+    assert verify(Path("run")).status is VerifyStatus.INTERRUPTED
+    assert main(arguments) == 2
+    checkpoint = capsys.readouterr().err.partition("--resume ")[2].partition(",")[0]
+    result = result_of([*arguments, "--resume", checkpoint], capsys)
+    assert verify(Path("run"), expect=result["digest"]).ok
+    assert_went_straight(Path("run"), result_of(arguments[:-2], capsys)["checkpoints"])
+
+
+@pytest.mark.slow
+def test_two_processes_do_not_train_into_one_folder():
+    arguments = [*ARGUMENTS, "--override", "total_frames=200000", "--out", "run"]
+    code = f"import sys; from chamber.cli.spike import main; sys.exit(main({arguments!r}))"
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        try:
+            wait_for("checkpoint_saved")
+            checkpoint = next(Path("run.unfinished/artifacts").glob("*.pt"))
+            second = [*arguments, "--resume", str(checkpoint)]
+            code = f"import sys; from chamber.cli.spike import main; sys.exit(main({second!r}))"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        finally:
+            process.kill()
+    assert done.returncode == 2
+    assert "another process is training into" in done.stderr
