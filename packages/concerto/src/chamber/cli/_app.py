@@ -21,6 +21,7 @@ EXIT_STOPPED = 130
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "list": ("_list", "list_command", "List tasks, conditions, partners and robots."),
     "run": ("_run", "run_command", "Play episodes of a task with its reference team, and record them."),
+    "play": ("_play", "play_command", "Play a trained policy beside any partner, and record it."),
     "render": ("_render", "render_command", "Make a picture or a video of a task."),
     "replay": ("_replay", "replay_command", "Play a recorded session again and compare."),
     "check": ("_check", "check_command", "Judge a task by the checks that every task must pass."),
@@ -96,6 +97,7 @@ def chamber(debug: bool) -> None:
     Examples:
       chamber list
       chamber run cocarry --episodes 5 --video out.mp4
+      chamber play --checkpoint RUN_step100000.pt --partner push_pursuer --safety
       chamber render cocarry --out start.png --steps 0
 
     Exit codes: 0 done; 1 a check or a comparison failed; 2 input refused, or something needed is not installed;

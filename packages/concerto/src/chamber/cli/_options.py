@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["importing", "parameters_of", "what_is_played"]
+__all__ = ["importing", "parameters_of", "starts_and_partner", "what_is_kept", "what_is_played"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -40,11 +40,11 @@ def _import_modules(ctx: click.Context, param: click.Parameter, modules: tuple[s
             raise click.BadParameter(f"{module!r}: {type(error).__name__}: {error}", ctx, param) from error
 
 
-def what_is_played(command: _Command) -> _Command:
-    """Add the argument TASK and the options that say what of it is played."""
-    decorators = [
+def starts_and_partner(command: _Command) -> _Command:
+    """Add the options that say in which starts, and beside whom, a task is played."""
+    return _decorated(
+        command,
         importing,
-        click.argument("task", metavar="TASK"),
         click.option(
             "--condition", metavar="NAME", help="Condition of the task. Default: its first, see 'chamber list'."
         ),
@@ -59,15 +59,49 @@ def what_is_played(command: _Command) -> _Command:
             metavar="KEY=VALUE",
             help="Parameter of that partner; may be given several times.",
         ),
+        click.option("--episode-length", type=click.IntRange(min=1), help="Control steps until the horizon."),
+    )
+
+
+def what_is_played(command: _Command) -> _Command:
+    """Add the argument TASK and the options that say what of it is played."""
+    return _decorated(
+        command,
+        click.argument("task", metavar="TASK"),
+        starts_and_partner,
         click.option(
             "--guard",
             type=click.Choice(["off", "watch", "on"]),
             default="off",
             show_default=True,
-            help="Arm safety of the ego: measure how near the arms come (watch), or keep them apart (on).",
+            help="Safety of the ego: measure how near the robots come (watch), or keep them apart (on).",
         ),
-        click.option("--episode-length", type=click.IntRange(min=1), help="Control steps until the horizon."),
-    ]
+    )
+
+
+def what_is_kept(command: _Command) -> _Command:
+    """Add the options that say how much is played and where it goes."""
+    return _decorated(
+        command,
+        click.option(
+            "--episodes", type=click.IntRange(1, 1000), default=1, show_default=True, help="Episodes to play."
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            help="Run folder to make; it must not exist. Default: runs/TASK-<UTC timestamp>.",
+        ),
+        click.option(
+            "--video", type=click.Path(path_type=Path), help="Also write a video (.mp4 or .gif) of all episodes."
+        ),
+        click.option("--no-pictures", is_flag=True, help="Leave the pictures out of the page; nothing is rendered."),
+        click.option("--force", is_flag=True, help="Replace the video if it exists."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object."),
+    )
+
+
+def _decorated(command: _Command, *decorators: Callable[[_Command], _Command]) -> _Command:
+    """Apply decorators so that ``--help`` lists their options in this order."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command

@@ -13,7 +13,7 @@ import numpy as np
 from chamber.envs._forwarding import AttributeForwarding
 from chamber.envs._spaces import AnyEnv, Observation
 from chamber.envs._state_synthesis import Float32Array, StateField, StateSynthesizer, pose_field
-from chamber.envs.cocarry import COCARRY_DEFAULT_EPISODE_LENGTH, make_cocarry_env
+from chamber.envs.cocarry import COCARRY_DEFAULT_EPISODE_LENGTH, CoCarryEnv, make_cocarry_env
 from chamber.envs.errors import ChamberEnvCompatibilityError
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "CoCarryEgoStateSynthesizer",
     "adapt_partner_joints",
     "make_cocarry_training_env",
+    "with_cocarry_states",
 ]
 
 COCARRY_STATE_LAYOUT_VERSION = 2
@@ -130,6 +131,11 @@ def make_cocarry_training_env(
         raise ChamberEnvCompatibilityError(
             f"training needs reward_mode 'normalized_dense', the environment has {env.reward_mode!r} (ADR-001 §Risks)"
         )
+    return with_cocarry_states(env)
+
+
+def with_cocarry_states(env: CoCarryEnv) -> CoCarryEgoStateSynthesizer:
+    """Add the state vectors to a co-carry environment, whichever body its partner has."""
     return CoCarryEgoStateSynthesizer(
         env, partner_arm_dof=_XARM6_ARM_DOF if env.partner_uid == _XARM6_UID else _PANDA_ARM_DOF
     )

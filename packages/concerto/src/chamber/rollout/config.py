@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from chamber import tasks
 from chamber.errors import ChamberEnvCompatibilityError
@@ -15,12 +17,14 @@ from chamber.rollout.guard import Guard, guarded
 from chamber.rollout.pictures import require_package
 from chamber.rollout.references import reference
 from chamber.rollout.team import Seat, Team, registered_seat
+from chamber.rollout.trained import trained_seat, with_states
 from ripieno.errors import InputError
 
 __all__ = [
     "EPISODES_PER_SEED",
     "PartnerChoice",
     "SessionConfig",
+    "TrainedEgo",
     "make_environment",
     "make_team",
     "rehearse",
@@ -39,6 +43,27 @@ class PartnerChoice(BaseModel):
     parameters: dict[str, str] = Field(default_factory=dict[str, str])
 
 
+class TrainedEgo(BaseModel):
+    """A policy from a checkpoint in place of the reference's ego.
+
+    Attributes:
+        checkpoint_sha256: hash of the checkpoint's payload: exactly this policy.
+        run_id: the training run that wrote it.
+        step: frames that it had learned from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    run_id: str
+    step: int
+
+    @property
+    def file_name(self) -> str:
+        """Name of the checkpoint in the folder of a session."""
+        return f"checkpoints/{self.checkpoint_sha256[:16]}.pt"
+
+
 class SessionConfig(BaseModel):
     """Everything that decides what a session plays.
 
@@ -47,6 +72,7 @@ class SessionConfig(BaseModel):
         condition: its condition; None for a task without any.
         episodes: how many, at most 1000.
         seed: which block of starts.
+        ego: the policy that plays the ego; None for the reference team's.
         partner: who plays the partner; None for the reference team's.
         episode_length: control steps until the horizon; None for the task's own.
         guard: what stands between the ego's controller and its arm.
@@ -59,6 +85,7 @@ class SessionConfig(BaseModel):
     condition: str | None
     episodes: Annotated[int, Field(ge=1, le=EPISODES_PER_SEED)]
     seed: Annotated[int, Field(ge=0, lt=2**31)]
+    ego: TrainedEgo | None = None
     partner: PartnerChoice | None = None
     episode_length: Annotated[int, Field(ge=1)] | None = None
     guard: Guard = Guard.OFF
@@ -71,6 +98,7 @@ class SessionConfig(BaseModel):
         condition: str | None = None,
         episodes: int = 1,
         seed: int = 0,
+        ego: TrainedEgo | None = None,
         partner: str | None = None,
         partner_parameters: dict[str, str] | None = None,
         episode_length: int | None = None,
@@ -95,6 +123,7 @@ class SessionConfig(BaseModel):
                 condition=reference(task_id).condition(condition),
                 episodes=episodes,
                 seed=seed,
+                ego=ego,
                 partner=None if partner is None else PartnerChoice(name=partner, parameters=partner_parameters or {}),
                 episode_length=episode_length,
                 guard=guard,
@@ -128,13 +157,14 @@ def make_environment(config: SessionConfig, *, render: bool = False) -> Any:
     if render:
         overrides["render_mode"] = "rgb_array"
     try:
-        return tasks.make(config.task_id, version=config.version, **overrides)
+        env = tasks.make(config.task_id, version=config.version, **overrides)
     except NotImplementedError as error:
         raise InputError(str(error)) from error
     except TypeError as error:
         raise InputError(f"{config.slug} does not take all of {', '.join(overrides)}: {error}") from error
     except ValueError as error:
         raise InputError(f"{config.slug}: {error}") from error
+    return env if config.ego is None else with_states(env)
 
 
 def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibilityError | None:
@@ -157,13 +187,22 @@ def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibili
     return None
 
 
-def make_team(config: SessionConfig, env: Any) -> Team:
-    """Give the team of a session: the reference team, with the partner and the guard that the configuration names.
+def make_team(config: SessionConfig, env: Any, *, checkpoints: Mapping[str, Path] | None = None) -> Team:
+    """Give the team of a session: the reference team, with the ego, partner and guard that the configuration names.
+
+    Args:
+        config: of the session.
+        env: its environment.
+        checkpoints: file of the ego's checkpoint by its SHA-256.
 
     Raises:
-        InputError: the partner does not exist or refuses its parameters, or there is no guard for this task.
+        InputError: the partner does not exist or refuses its parameters, the ego's checkpoint is missing, damaged or
+            does not fit, or there is no guard for this task.
+        ImportError: a trained ego needs PyTorch, which is not installed.
     """
     team = reference(config.task_id).build(env, config.condition)
+    if config.ego is not None:
+        team = team.replaced(trained_seat(config.ego, env, team.seats[0].uid, checkpoints or {}, task=config.slug))
     if config.partner is not None:
         team = team.replaced(_seat_of_chosen(config.partner, team.seats[-1]))
     return guarded(team, env, config.guard)

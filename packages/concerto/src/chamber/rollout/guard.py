@@ -1,4 +1,4 @@
-"""Arm safety between a team and its environment: it watches how near the arms come, or also keeps them apart."""
+"""Safety between a team and its environment: it watches how near the robots come, or also keeps them apart."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["Guard", "GuardedTeam", "guarded"]
 
 
 class Guard(StrEnum):
-    """What stands between the ego's controller and its arm."""
+    """What stands between the ego's controller and its robot."""
 
     OFF = "off"
     """Nothing."""
     WATCH = "watch"
-    """The distance between the arms is measured; every action passes."""
+    """The distance between the robots is measured; every action passes."""
     ON = "on"
     """The safety filter decides: the wanted action when it is safe, else the nearest safe one, else holding still."""
 
@@ -92,12 +92,24 @@ def guarded(team: Team, env: Any, guard: Guard) -> Team:
     """
     if guard is Guard.OFF:
         return team
+    from chamber.envs.mpe_cooperative_push import MPECooperativePushEnv
+
+    task = env.unwrapped
+    if isinstance(task, MPECooperativePushEnv):
+        from chamber.rollout.planar_guard import PlanarTeam, planar_stack
+
+        return PlanarTeam(team.seats, env=task, stack=planar_stack(task) if guard is Guard.ON else None)
+    return _guarded_arms(team, task, guard)
+
+
+def _guarded_arms(team: Team, task: Any, guard: Guard) -> Team:
     from chamber.arm_safety import make_co_carry_guard
     from chamber.envs.cocarry import CoCarryEnv
 
-    task = env.unwrapped
     if not isinstance(task, CoCarryEnv):
-        raise InputError(f"a guard is there for co-carry between two Pandas, not for {type(task).__name__}")
+        raise InputError(
+            f"a guard is there for the planar task and for co-carry between two Pandas, not for {type(task).__name__}"
+        )
     try:
         safety = make_co_carry_guard(task)
     except ValueError as error:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from chamber import tasks
+from chamber.rollout.guard import Guard
 from chamber.rollout.pictures import png_bytes
 from chamber.rollout.references import reference
 from chamber.rollout.session import RoundRecord, SessionRecord
@@ -20,7 +21,7 @@ __all__ = ["RoundWords", "headline", "render_session_page", "round_headline"]
 
 _MOST_METRICS = 6
 """Columns of the episode table that belong to the task."""
-_SHOWN_FIRST = ("smallest_gap_m", "interventions")
+_SHOWN_FIRST = ("smallest_gap_m", "contacts", "contacts_at_fault", "interventions")
 _UNITS = {"deg": "degrees", "m": "m", "n": "N", "s": "s"}
 """Last word of a metric's name -> unit."""
 _UNITS_OF = {"centroid_to_goal": "m", "max_stress_proxy": "N"}
@@ -42,12 +43,24 @@ def round_headline(played: RoundRecord, *, named: bool = False) -> str:
     if all(episode["success"] is None for episode in played.episodes):
         mean = sum(float(episode["total_reward"]) for episode in played.episodes) / n
         what = "1 episode" if n == 1 else f"{n} episodes"
-        return f"{name}{what} of {played.config.slug}; it has no success, the mean reward is {mean:.3f}."
+        reward = f"{name}{what} of {played.config.slug}; it has no success, the mean reward is {mean:.3f}."
+        return f"{reward}{_contacts(played)}"
     low, high = wilson_interval(played.n_successes, n)
     return (
         f"{name}{played.n_successes} of {n} episodes of {played.config.slug} end in success "
         f"(95 % interval of the rate: {low:.2f} to {high:.2f})."
     )
+
+
+def _contacts(played: RoundRecord) -> str:
+    """How often the robots touched, of a round in which somebody watched."""
+    metrics = [episode["metrics"] for episode in played.episodes]
+    if not all("contacts_at_fault" in values for values in metrics):
+        return ""
+    n = sum(int(values["contacts"]) for values in metrics)
+    at_fault = sum(int(values["contacts_at_fault"]) for values in metrics)
+    stack = "With" if played.config.guard is Guard.ON else "Without"
+    return f" {stack} the safety stack: {n} {'contact' if n == 1 else 'contacts'}, {at_fault} at the ego's fault."
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,12 @@ def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: N
     rows: list[EpisodeReplay] = []
     for played in record.rounds:
         with closing(_environment(folder, played)) as env:
-            team = make_team(played.config, env)
+            ego = played.config.ego
+            team = make_team(
+                played.config,
+                env,
+                checkpoints={} if ego is None else {ego.checkpoint_sha256: folder / ego.file_name},
+            )
             if same_machine and played.episodes and team.description() != played.team:
                 raise IntegrityError(f"{folder}: the log of {played.name} names another team than its configuration")
             for index, episode in enumerate(played.episodes):

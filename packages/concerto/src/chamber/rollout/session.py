@@ -1,15 +1,16 @@
 """A session: rounds of episodes, each of one task and one team, in a run folder that anybody can check.
 
 Besides ``run.json`` and ``events.jsonl`` the folder holds ``trajectories/ROUND/NNNN.npz`` per episode,
-``episodes.json``, and the page ``index.html``. Episode i of a round begins with ``reset(seed=seed * 1000 + i)``: rounds
-with the same seed have the same starts, so that their results can be compared episode by episode.
+``episodes.json``, the page ``index.html``, and ``checkpoints/SHA.pt`` when an ego is a trained policy. Episode i of a
+round begins with ``reset(seed=seed * 1000 + i)``: rounds with the same seed have the same starts, so that their results
+can be compared episode by episode.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from chamber.cell.checkpoint import store_checkpoint
 from chamber.rollout.config import SessionConfig, make_environment, make_team, rehearse
 from chamber.rollout.episode import Episode, play_episode
 from chamber.rollout.snapshots import SessionPictures, Snapshot, Watcher
@@ -93,6 +95,7 @@ def run_session(
     rounds: Mapping[str, SessionConfig],
     folder: Path,
     *,
+    checkpoints: Mapping[str, Path] | None = None,
     page: Page | None = None,
     pictures: SessionPictures | None = None,
     progress: Progress = lambda _done, _words: None,
@@ -102,6 +105,7 @@ def run_session(
     Args:
         rounds: what to play, by name: lowercase letters, digits, ``-`` and ``_``.
         folder: must not exist.
+        checkpoints: files of trained egos by their SHA-256; the session is played from the copies in its folder.
         page: makes ``index.html`` from the record and the pictures.
         pictures: where pictures go; None takes none.
         progress: called at every control step with the number of episodes done and a few words.
@@ -114,15 +118,16 @@ def run_session(
         raise InputError(f"a session needs rounds with names like 'matched' or 'one-arm', got {wrong}")
     for config in rounds.values():  # whatever is wrong with a later round is said before the first is played
         with closing(make_environment(config)) as env:
-            rehearse(config, env, make_team(config, env))
+            rehearse(config, env, make_team(config, env, checkpoints=checkpoints))
     settings = {"rounds": [{"name": name, **config.model_dump(mode="json")} for name, config in rounds.items()]}
     seeds = {f"seed of {name}": config.seed for name, config in rounds.items()}
     starts = accumulate((config.episodes for config in rounds.values()), initial=0)
     played_before = dict(zip(rounds, starts, strict=False))
     with RunWriter(folder, system="chamber", kind=SESSION_KIND, config=settings, seeds=seeds) as run:
+        kept = _keep_checkpoints(run, rounds.values(), checkpoints or {})
         for name, config in rounds.items():
             with closing(make_environment(config, render=pictures is not None)) as env:
-                team = make_team(config, env)
+                team = make_team(config, env, checkpoints=kept)
                 run.event(TEAM_EVENT, round=name, team=team.description())
                 say = partial(_say, progress, name, played_before[name])
                 for episode in _episodes(name, config, env, team, pictures, say):
@@ -136,6 +141,16 @@ def run_session(
             run.artifact("index.html", page(record, pictures.snapshots if pictures else ()))
         digest = run.finish(summary={played.name: played.summary() for played in record.rounds})
     return SessionResult(record, digest)
+
+
+def _keep_checkpoints(
+    run: RunWriter, configs: Iterable[SessionConfig], checkpoints: Mapping[str, Path]
+) -> dict[str, Path]:
+    """Copy the checkpoints of all egos into the folder of the run and give the copies by their SHA-256."""
+    egos = {config.ego.checkpoint_sha256: config.ego for config in configs if config.ego is not None}
+    for sha256, ego in egos.items():
+        store_checkpoint(run, ego.file_name, checkpoints[sha256], sha256=sha256)
+    return {sha256: run.folder / ego.file_name for sha256, ego in egos.items()}
 
 
 def read_session(folder: Path) -> SessionRecord:

@@ -244,7 +244,7 @@ def test_the_ego_has_the_first_seat(task: str):
 @pytest.mark.parametrize(
     ("task", "condition", "said"),
     [
-        ("coinsert", None, "a guard is there for co-carry between two Pandas, not for CoInsertEnv"),
+        ("coinsert", None, "co-carry between two Pandas, not for CoInsertEnv"),
         ("cocarry", "cocarry_xarm6_partner", "the guard is for two Pandas, but the partner is 'xarm6_robotiq'"),
     ],
 )
