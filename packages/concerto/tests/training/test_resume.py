@@ -167,6 +167,16 @@ def test_a_run_that_is_asked_to_stop_saves_itself_and_goes_on(whole, tmp_path, s
     assert names.count("training_start") == names.count("training_resumed") == names.count("training_end") == 1
 
 
+def test_a_run_that_stops_where_it_was_resumed_leaves_a_checkpoint_in_its_own_folder(whole, tmp_path):
+    first_cfg, first = whole
+    cfg = elsewhere(first_cfg, tmp_path)
+    with pytest.raises(TrainingInterrupted) as interruption:
+        run(cfg, resume_from=first.curve.checkpoint_paths[1], should_stop=lambda: True)
+    path = interruption.value.checkpoint_path
+    assert path.parent == tmp_path / "artifacts"
+    assert_same_run(first, run(cfg, resume_from=path))
+
+
 def test_a_run_can_be_interrupted_again_and_again(whole, tmp_path):
     first_cfg, first = whole
     cfg = elsewhere(first_cfg, tmp_path)
@@ -231,8 +241,22 @@ def test_a_run_killed_anywhere_ends_as_if_it_had_never_been(tmp_path, n_checkpoi
     assert all(path.exists() for path in resumed.curve.checkpoint_paths)
 
 
+class OneBufferEgo(RandomEgoTrainer):
+    """Gives all its actions in the same array."""
+
+    def __init__(self):
+        super().__init__(ego_uid="ego", action_dim=2, root_seed=0)
+        self.action = np.zeros(2, dtype=np.float32)
+
+    def act(self, obs, *, deterministic=False):
+        self.action[:] = super().act(obs, deterministic=deterministic)
+        return self.action
+
+
 @pytest.mark.parametrize(
-    "factory", [EgoPPOTrainer.from_config, NoisyLearner.from_config, None], ids=["ppo", "noisy", "random"]
+    "factory",
+    [EgoPPOTrainer.from_config, NoisyLearner.from_config, None, lambda *_, **__: OneBufferEgo()],
+    ids=["ppo", "noisy", "random", "one_buffer"],
 )
 def test_every_trainer_goes_on_without_a_stack_too(tmp_path, factory):
     cfg = planar_config(tmp_path / "whole", safety=False)

@@ -409,7 +409,9 @@ class _Run:
     def interrupt(self) -> None:
         """Save what is needed to go on, unless the last iteration did, and end."""
         is_saved = bool(self.checkpoint_steps) and self.checkpoint_steps[-1] == self.frames
-        path = self.curve.checkpoint_paths[-1] if is_saved else self.save()
+        # A run that was resumed from another folder has its last checkpoint there.
+        is_here = is_saved and self.curve.checkpoint_paths[-1].is_file()
+        path = self.curve.checkpoint_paths[-1] if is_here else self.save()
         self.logger.info("training_interrupted", step=self.frames, path=str(path))
         raise TrainingInterrupted(path)
 
