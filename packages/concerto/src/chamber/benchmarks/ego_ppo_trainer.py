@@ -133,8 +133,9 @@ class EgoPPOTrainer:
         self._frames = 0
         obs_dim, action_dim = ego_obs_space.shape[-1], ego_act_space.shape[-1]
         args = _build_harl_args(happo=cfg.happo)
-        # The documented draws, without touching the generator that others may use.
-        with torch.random.fork_rng(devices=[]):
+        # The documented draws, without touching the generator that others may use. One thread, because an orthogonal
+        # start comes from a QR decomposition, whose last bits depend on their number.
+        with single_thread(torch.device("cpu")), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(_draw31(_TORCH_SUBSTREAM, cfg.seed))
             policy = GaussianPolicy(obs_dim=obs_dim, hidden_dim=cfg.happo.hidden_dim, action_dim=action_dim)
             critic = _EgoCritic(obs_dim=obs_dim, hidden_dim=cfg.happo.hidden_dim)
@@ -149,6 +150,7 @@ class EgoPPOTrainer:
         )
         self._critic = ValueLearner(critic.to(self._device), lr=cfg.happo.lr, value_clip=cfg.happo.value_clip)
         self._noise = torch.zeros((self._n_envs, action_dim))
+        self._noise_rows: Float32Array = self._noise.numpy()  # the same memory
         self._rollout = RolloutBuffer(
             n_envs=self._n_envs, obs_dim=obs_dim, action_dim=action_dim, capacity=cfg.happo.rollout_length
         )
@@ -212,8 +214,8 @@ class EgoPPOTrainer:
         if deterministic:
             actions = self._policy.acting.mean(rows)
         else:
-            noise = self._noise.normal_(generator=self._noise_generator)
-            actions = self._policy.acting.sample(rows, noise.numpy())
+            self._noise.normal_(generator=self._noise_generator)
+            actions = self._policy.acting.sample(rows, self._noise_rows)
             self._rollout.propose(rows, actions)
         answer = actions[0] if state.ndim == 1 else actions
         if not deterministic:
@@ -376,10 +378,13 @@ class EgoPPOTrainer:
         """Take over what `training_state` gave.
 
         Raises:
-            InputError: it has another format, or comes from another number of environments or other widths.
+            InputError: it lacks a key, has another format, or comes from another number of environments or other widths.
         """
         if state.get("format") != _STATE_FORMAT:
             raise InputError(f"the saved training state must have format {_STATE_FORMAT}, got {state.get('format')!r}")
+        missing = [key for key in self.training_state() if key not in state]
+        if missing:
+            raise InputError(f"the saved training state lacks {missing}; it has {sorted(state)}")
         self._rollout.load_state_dict(state["rollout"])
         self._frames = int(state["frames"])
         self._noise_generator.set_state(state["noise_generator"])

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from concerto.training.checkpoints import load_checkpoint_file
 from numpy.typing import NDArray
 
 from chamber.learning.acting import ActingKernel
 from chamber.learning.networks import parameter_shapes, policy_widths
 from chamber.learning.observations import flat_ego_obs
 from chamber.utils.pytorch import torch
+from concerto.training.checkpoints import load_checkpoint_file
 from ripieno.errors import InputError
 from ripieno.randomness import derive_substream
 

@@ -17,6 +17,7 @@ from chamber.benchmarks import ego_ppo_trainer
 from chamber.benchmarks.ego_ppo_trainer import EgoPPOTrainer
 from chamber.envs.mpe_cooperative_push import MPECooperativePushEnv
 from chamber.learning.networks import GaussianPolicy, ValueNetwork
+from chamber.learning.ppo import single_thread
 from chamber.partners.api import PartnerSpec
 from chamber.partners.registry import load_partner
 from concerto.training.config import EgoAHTConfig
@@ -134,7 +135,8 @@ def test_networks_are_those_of_the_documented_torch_seed(seed: int, documented: 
     state = _trainer(_config(seed=seed)).state_dict()
     torch.manual_seed(documented)
     o, h, a = WIDTHS
-    actor = GaussianPolicy(obs_dim=o, hidden_dim=h, action_dim=a)
+    with single_thread(torch.device("cpu")):
+        actor = GaussianPolicy(obs_dim=o, hidden_dim=h, action_dim=a)
     critic = ValueNetwork(obs_dim=o, hidden_dim=h)
     for key, module in (("actor", actor), ("critic", critic)):
         assert state[key].keys() == module.state_dict().keys()
@@ -482,6 +484,22 @@ def test_nothing_depends_on_the_global_generator_and_nothing_changes_it() -> Non
     _assert_same(*states)
 
 
+def test_the_number_of_threads_changes_no_byte() -> None:
+    before = torch.get_num_threads()
+    states: list[Any] = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            trainer = _trainer(_config(hidden_dim=64, rollout_length=512, batch_size=256))
+            _live(trainer, 512)
+            trainer.update()
+            assert torch.get_num_threads() == n_threads
+            states.append(trainer.state_dict())
+    finally:
+        torch.set_num_threads(before)
+    _assert_same(*states)
+
+
 def test_another_seed_learns_something_else() -> None:
     first, second = (_trainer(_config(seed=seed)).state_dict()["actor"] for seed in (0, 1))
     assert not torch.equal(first["base.mlp.fc.0.weight"], second["base.mlp.fc.0.weight"])
@@ -553,6 +571,8 @@ def test_a_training_state_of_another_format_or_layout_is_refused() -> None:
     trainer = _trainer(_config())
     with pytest.raises(InputError, match="format 1, got 2"):
         trainer.load_training_state({**trainer.training_state(), "format": 2})
+    with pytest.raises(InputError, match=r"lacks \['noise_generator'\]"):
+        trainer.load_training_state({k: v for k, v in trainer.training_state().items() if k != "noise_generator"})
     other = _trainer(_config(num_envs=2))
     _live(other, 3, n_envs=2)
     with pytest.raises(InputError, match="saved rollout"):
