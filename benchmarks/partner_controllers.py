@@ -16,7 +16,7 @@ from _common import pin_to_one_core, timed, write_results
 from chamber.agents import PandaJacobianProvider
 from chamber.agents.xarm6_jacobian import XArm6JacobianProvider
 from chamber.partners import PartnerSpec, load_partner
-from chamber.partners._arm_control import damped_command, servo_on_chain
+from chamber.partners._servo_kernels import damped_command, servo_on_chain
 from chamber.partners.cocarry_policy_shift import COCARRY_POLICY_SHIFT_CANDIDATES
 from ripieno.randomness import derive_substream
 

@@ -15,7 +15,7 @@ def leaf(obs: Mapping[str, object], *path: str) -> object | None:
     """Follow ``path`` through nested mappings; ``None`` when it ends early."""
     value: object = obs
     for key in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):  # a dict is known at once, an abstract class has to be asked
             return None
         value = value.get(key)
     return value

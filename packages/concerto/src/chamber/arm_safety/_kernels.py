@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from chamber.agents._chain import _place_frames
+from chamber.agents import _chain_kernels
 
 __all__ = [
     "SAMPLES_PER_STEP",
@@ -69,7 +69,7 @@ class ArmArrays(NamedTuple):
 @njit(cache=True, error_model="numpy")
 def place_frames(arm: ArmArrays, q: FloatArray, frames: FloatArray) -> None:
     """Write the poses of base, joints and TCP in the world, shape ``(n + 2, 3, 4)``."""
-    _place_frames(arm.origins, q, frames)
+    _chain_kernels.place_frames(arm.origins, q, frames)
     frames[0] = arm.base
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from chamber.arm_safety.arm_model import ArmModel, arm_of_scene
 from chamber.arm_safety.safety import ArmSafety, ArmState
 from chamber.envs._table import table_body
-from chamber.partners._arm_control import damped_command
+from chamber.partners._servo_kernels import damped_command
 from chamber.sim import RigBackend, make_backend
 from chamber.sim.robots import robot_model
 from chamber.sim.scene import (

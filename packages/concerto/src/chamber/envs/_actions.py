@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from chamber.sim._extremes import extremes
 
 __all__ = ["checked_actions"]
 
@@ -46,9 +46,14 @@ def checked_actions(
         if value.shape != (num_envs, width):
             expected: Sequence[int] = (width,) if num_envs == 1 else (num_envs, width)
             raise ValueError(f"action of {uid!r} must have shape {tuple(expected)}, got {value.shape}")
-        was_clipped[uid] = np.zeros(num_envs, dtype=bool)
-        if not _clip_to_unit(value, was_clipped[uid]):
+        span = extremes(value)
+        if span is None:
             raise ValueError(f"action of {uid!r} must be finite, got {value.tolist()}")
+        if span[0] < -1.0 or span[1] > 1.0:
+            was_clipped[uid] = np.any(np.abs(value) > 1.0, axis=1)
+            np.clip(value, -1.0, 1.0, out=value)
+        else:
+            was_clipped[uid] = np.zeros(num_envs, dtype=bool)
         checked[uid] = value
     return checked, was_clipped
 
@@ -59,26 +64,6 @@ def _what_is_wrong_with_the_uids(action: Mapping[str, Any], widths: Mapping[str,
         return f"step() action missing uid {missing[0]!r}; got keys {sorted(action, key=str)}"
     unknown = min(action.keys() - widths.keys(), key=str)
     return f"step() action has unknown uid {unknown!r}; the robots are {sorted(widths)}"
-
-
-@njit(cache=True)
-def _clip_to_unit(value: FloatArray, was_clipped: NDArray[np.bool_]) -> bool:
-    """Clip ``value``, shape ``(n, width)``, to [-1, 1] in place and mark the rows where that changed it.
-
-    Returns:
-        Whether all components are finite; if not, nothing was changed.
-    """
-    n, width = value.shape
-    for row in range(n):
-        for column in range(width):
-            if not math.isfinite(value[row, column]):
-                return False
-    for row in range(n):
-        for column in range(width):
-            if abs(value[row, column]) > 1.0:
-                value[row, column] = math.copysign(1.0, value[row, column])
-                was_clipped[row] = True
-    return True
 
 
 def _as_array(value: object, uid: str) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.partners._arm_control import (
-    ArmPartner,
-    FloatArray,
-    read_rows,
-    rotations_from_quaternions,
-    servo,
-    servo_on_chain,
-)
+from chamber.partners._arm_control import ArmPartner, FloatArray, read_rows
+from chamber.partners._servo_numbers import long_axis, servo_numbers
 from chamber.partners.api import PartnerSpec
 
 if TYPE_CHECKING:
@@ -30,6 +25,9 @@ Rows = NDArray[np.int64]
 
 INTEGRAL_RADIUS_M = 0.12
 INTEGRAL_BOUND_M_S = 0.6
+
+_VALID = np.ones(1, dtype=np.bool_)
+_INVALID = np.zeros(1, dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +83,7 @@ class CoCarryServoPartner(ArmPartner):
         self._end_offset = np.array([end_sign * self._number("bar_half_len"), 0.0, 0.0])
         self._arm = self._make_arm(spec.extra.get("urdf_path"))
         self._chain: SerialChain | None = getattr(self._arm, "chain", None)
+        self._base: tuple[list[float], list[list[float]]] = (self._base_position.tolist(), self._base_rotation.tolist())
         self._n_rows = 0
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -173,13 +172,19 @@ class CoCarryServoPartner(ArmPartner):
         targets = self._targets(goals + self._end_offset, goals, self._bar_ends(obs, is_batch=is_batch))
         actions, is_valid, n_valid = self._servo(targets, joints)
         actions[:, -1] = self.gripper_command
-        rows = self._all_rows if n_valid == self._n_rows else np.flatnonzero(is_valid)
-        self.n_incomplete_observations += self._n_rows - n_valid
+        rows = self._all_rows
+        if n_valid < self._n_rows:
+            rows = np.flatnonzero(is_valid)
+            self.n_incomplete_observations += self._n_rows - n_valid
         self._sent(actions[:, :-1], joints, rows)
         return actions
 
     def _servo(self, targets: FloatArray, joints: FloatArray) -> tuple[NDArray[np.float32], NDArray[np.bool_], int]:
         gains, postures = self.gains, self._postures(joints)
+        if self._chain is not None and len(joints) == 1:
+            return self._servo_alone(self._chain, targets[0].tolist(), joints[0].tolist(), postures[0].tolist())
+        from chamber.partners._servo_kernels import servo, servo_on_chain  # a compiler: not for one arm
+
         if self._chain is not None:
             return servo_on_chain(
                 targets, self._base_position, self._base_rotation, self._chain.origins, joints, postures,
@@ -194,6 +199,24 @@ class CoCarryServoPartner(ArmPartner):
             INTEGRAL_RADIUS_M, INTEGRAL_BOUND_M_S, self._integrals,
         )  # fmt: skip
 
+    def _servo_alone(
+        self, chain: SerialChain, target: list[float], joints: list[float], posture: list[float]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], int]:
+        """Do what the compiled servo does for one arm, which is faster than to load it."""
+        actions = np.zeros((1, len(joints) + 1), dtype=np.float32)
+        commands, integral, gains = None, self._integrals[0].tolist(), self.gains
+        if all(map(math.isfinite, joints)):
+            commands = servo_numbers(
+                target, *self._base, chain.tcp_numbers(joints), posture,
+                gains.kp, gains.ki, gains.step_max, gains.damping,
+                INTEGRAL_RADIUS_M, INTEGRAL_BOUND_M_S, integral,
+            )  # fmt: skip
+        if commands is None:
+            return actions, _INVALID, 0
+        self._integrals[0] = integral
+        actions[0, :-1] = commands
+        return actions, _VALID, 1
+
     def _require_rows(self, n_rows: int) -> None:
         if self._n_rows == 0:
             self._begin(n_rows)
@@ -207,8 +230,17 @@ class CoCarryServoPartner(ArmPartner):
         if pose is None:
             return None
         centre = pose[:, :3]
-        along = rotations_from_quaternions(pose[:, 3:])[:, :, 0] * self._end_offset[0]
+        along = _long_axes(pose[:, 3:]) * self._end_offset[0]
         return BarEnds(own=centre + along, other=centre - along)
+
+
+def _long_axes(quaternions: FloatArray) -> FloatArray:
+    """Where the x axis of bodies points, shape ``(n, 4)`` to ``(n, 3)``."""
+    if len(quaternions) == 1:
+        return np.array([long_axis(quaternions[0].tolist())])
+    from chamber.partners._servo_kernels import rotations_from_quaternions
+
+    return rotations_from_quaternions(quaternions)[:, :, 0]
 
 
 def remember_first(memory: FloatArray, seen: FloatArray) -> None:

@@ -19,11 +19,9 @@ from chamber.partners._arm_control import (
     CONTROL_PERIOD_S,
     ArmPartner,
     FloatArray,
-    damped_command,
     read_rows,
-    rotation_vector,
-    rotations_from_quaternions,
 )
+from chamber.partners._servo_kernels import damped_command, rotation_vector, rotations_from_quaternions
 from chamber.partners.api import PartnerSpec
 from chamber.partners.registry import register_partner
 

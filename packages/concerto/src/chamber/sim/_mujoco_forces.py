@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from chamber.sim._mujoco_bindings import MjData, MjModel, mujoco
@@ -25,55 +24,22 @@ def add_contact_forces(data: MjData, on: GeomMask, of: GeomMask, total: FloatArr
         total: it is changed.
     """
     if data.ncon:
+        from chamber.sim import _contact_kernels  # a compiler: not for scenes that ask for no contact
+
         contact = data.contact
-        _add_contact_forces(contact.geom, contact.efc_address, contact.frame, data.efc_force, on, of, total)
+        _contact_kernels.add_contact_forces(
+            contact.geom, contact.efc_address, contact.frame, data.efc_force, on, of, total
+        )
 
 
 def deepest_overlap(data: MjData, one: GeomMask, other: GeomMask) -> float:
     """Give the deepest overlap of some geoms with others, m, >= 0."""
     if not data.ncon:
         return 0.0
+    from chamber.sim import _contact_kernels
+
     contact = data.contact
-    return _deepest_overlap(contact.geom, contact.dist, one, other)
-
-
-@njit(cache=True)
-def _add_contact_forces(
-    geoms: NDArray[np.int32],
-    addresses: NDArray[np.int32],
-    frames: FloatArray,
-    constraint_forces: FloatArray,
-    on: GeomMask,
-    of: GeomMask,
-    total: FloatArray,
-) -> None:
-    """With elliptic cones, the constraint forces of a contact are its force in the contact frame.
-
-    The first axis of that frame is the normal from the first geom to the second; the force is that on the second.
-    """
-    for contact in range(len(addresses)):
-        address, first, second = addresses[contact], geoms[contact, 0], geoms[contact, 1]
-        if address < 0:  # nothing of it can move, so it needs no force
-            continue
-        sign = 0.0
-        if on[second] and of[first]:
-            sign += 1.0
-        if on[first] and of[second]:
-            sign -= 1.0
-        for row in range(3):
-            for axis in range(3):
-                total[axis] += sign * constraint_forces[address + row] * frames[contact, 3 * row + axis]
-
-
-@njit(cache=True)
-def _deepest_overlap(geoms: NDArray[np.int32], distances: FloatArray, one: GeomMask, other: GeomMask) -> float:
-    deepest = 0.0
-    for contact in range(len(distances)):
-        first, second = geoms[contact, 0], geoms[contact, 1]
-        is_pair = (one[first] and other[second]) or (other[first] and one[second])
-        if is_pair:
-            deepest = max(deepest, -distances[contact])
-    return deepest
+    return _contact_kernels.deepest_overlap(contact.geom, contact.dist, one, other)
 
 
 def link_wrench(model: MjModel, data: MjData, body: int) -> FloatArray:

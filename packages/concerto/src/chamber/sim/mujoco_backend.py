@@ -11,6 +11,7 @@ from typing import NoReturn
 import numpy as np
 
 from chamber.errors import ChamberEnvCompatibilityError, SimulationDivergedError
+from chamber.sim._extremes import extremes
 from chamber.sim._mujoco_bindings import MjData, mujoco
 from chamber.sim._mujoco_forces import GeomMask, add_contact_forces, deepest_overlap, link_wrench
 from chamber.sim._mujoco_model import BodyAddress, LinkAddress, compile_scene
@@ -160,9 +161,10 @@ class MujocoBackend:
             ValueError: the shape is wrong or a value is not finite; nothing was changed then.
         """
         robot = named("robot", self._compiled.robots, uid)
-        action = _checked(f"action of {uid!r}", action, (self._num_envs, robot.model.action_dim))
-        clipped = np.minimum(np.maximum(action, -1.0), 1.0)
-        targets = robot.model.action_map.targets(clipped, self._qpos[:, robot.qpos])
+        action, (least, most) = _measured(f"action of {uid!r}", action, (self._num_envs, robot.model.action_dim))
+        if least < -1.0 or most > 1.0:
+            action = np.minimum(np.maximum(action, -1.0), 1.0)
+        targets = robot.model.action_map.targets(action, self._qpos[:, robot.qpos])
         for controls, target in zip(self._controls, targets, strict=True):
             controls[robot.ctrl] = target
 
@@ -421,12 +423,18 @@ def _usable_cores() -> int:
 
 
 def _checked(what: str, values: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    return _measured(what, values, shape)[0]
+
+
+def _measured(what: str, values: FloatArray, shape: tuple[int, ...]) -> tuple[FloatArray, tuple[float, float]]:
+    """Give checked values, and the least and the largest of them."""
     values = np.asarray(values, dtype=np.float64)
     if values.shape != shape:
         raise ValueError(f"{what} must have shape {shape}, got {values.shape}")
-    if not np.isfinite(values).all():
+    span = extremes(values)
+    if span is None:
         raise ValueError(f"{what} must be finite, got {values.tolist()}")
-    return values
+    return values, span
 
 
 def _checked_poses(what: str, poses: FloatArray, n: int) -> FloatArray:

@@ -385,3 +385,13 @@ class TestTransforms:
 
     def test_nothing_is_turned_for_z_itself(self):
         assert (rotation_to_axis((0.0, 0.0, 1.0)) == np.eye(3)).all()
+
+
+@pytest.mark.parametrize("arm", sorted(CHAINS))
+def test_plain_numbers_are_those_of_the_compiled_code(arm: str):
+    serial = chain(arm)
+    for joints in configurations(arm, count=200):
+        position, _, jacobian = serial.tcp_kinematics(joints)
+        numbers = serial.tcp_numbers(joints.tolist())
+        assert np.array(numbers.position).tobytes() == position.tobytes()
+        assert np.array(numbers.columns).T.tobytes() == jacobian[:3].tobytes()

@@ -209,7 +209,7 @@ def test_documented_constants_keep_their_values() -> None:
 @pytest.mark.parametrize("tilt", [14.9, 15.0, 15.1])
 @pytest.mark.parametrize("distance", [0.125, 0.126])
 @pytest.mark.parametrize("speed", [0.2, 0.21])
-def test_the_compiled_judge_compares_as_the_rule(stress: float, tilt: float, distance: float, speed: float) -> None:
+def test_the_judge_of_a_step_compares_as_the_rule(stress: float, tilt: float, distance: float, speed: float) -> None:
     steps_met = np.array([2])
     judge_step(
         np.array([[distance, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]]),

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 
 from chamber.agents import PandaJacobianProvider
 from chamber.agents._arm_provider import ArmJacobianProvider
+from chamber.agents._chain_numbers import TcpNumbers
 from chamber.agents.xarm6_jacobian import XArm6JacobianProvider
-from chamber.partners._arm_control import (
-    CommandDelay,
+from chamber.partners._arm_control import CommandDelay, read_rows
+from chamber.partners._servo_kernels import (
     damped_command,
-    read_rows,
     rotation_vector,
     rotations_from_quaternions,
     servo,
     servo_on_chain,
 )
+from chamber.partners._servo_numbers import long_axis, servo_numbers
 
 unit = st.floats(-1.0, 1.0)
 vectors = st.tuples(unit, unit, unit).map(np.array).filter(lambda v: np.linalg.norm(v) > 0.1)
@@ -88,6 +89,50 @@ class TestServo:
         assert first.tobytes() == second.tobytes()
         assert on_the_way[2] == n - 1
         assert first.any()
+
+    @pytest.mark.parametrize("provider", [PandaJacobianProvider(), XArm6JacobianProvider()])
+    @pytest.mark.parametrize("reach", [0.05, 0.5])
+    def test_one_arm_in_plain_numbers_changes_no_bit(self, provider: ArmJacobianProvider, reach: float):
+        rng, n, dof = np.random.default_rng(9), 200, provider.chain.n_joints
+        joints, postures = rng.uniform(-3.0, 3.0, (n, dof)), rng.uniform(-1e-2, 1e-2, (n, dof))
+        base = rng.normal(size=3), rotation_about(np.array([0.0, 0.0, 1.0]), 0.7)
+        targets = provider.fk_tcp_position_batch(joints) @ base[1].T + base[0] + rng.uniform(-reach, reach, (n, 3))
+        targets[5] = np.inf
+        gains, integrals = (2.5, 0.6, 0.03, 0.001, 0.12, 0.6), rng.uniform(-0.6, 0.6, (n, 3))
+        alone = integrals.tolist()
+        actions, is_valid, _ = servo_on_chain(
+            targets, *base, provider.chain.origins, joints, postures, *gains, integrals
+        )
+        for k in range(n):
+            commands = servo_numbers(
+                targets[k].tolist(), base[0].tolist(), base[1].tolist(), provider.chain.tcp_numbers(joints[k].tolist()),
+                postures[k].tolist(), *gains, alone[k],
+            )  # fmt: skip
+            assert (commands is not None) == is_valid[k]
+            assert np.array(commands or [0.0] * dof, dtype=np.float32).tobytes() == actions[k, :-1].tobytes()
+        assert np.array(alone).tobytes() == integrals.tobytes()
+        assert not is_valid.all()
+
+    @pytest.mark.parametrize("n_ways", [0, 1, 2, 3])
+    def test_a_singular_arm_without_damping_moves_to_its_posture_in_plain_numbers_too(self, n_ways: int):
+        columns = [tuple(float(row == joint < n_ways) for row in range(3)) for joint in range(7)]
+        posture, law = [1e-3 * joint for joint in range(7)], (2.5, 0.0, 0.03, 0.0, 0.12, 0.6)
+        target, home, level = [0.01, 0.02, 0.03], [0.0] * 3, np.eye(3)
+        commands = servo_numbers(
+            target, home, level.tolist(), TcpNumbers((0.0, 0.0, 0.0), columns), posture, *law, [0.0] * 3
+        )
+        actions, *_ = servo(
+            np.array([target]), np.zeros(3), level, np.zeros((1, 3)), np.array([columns]).transpose(0, 2, 1).copy(),
+            np.array([posture]), *law, np.zeros((1, 3)),
+        )  # fmt: skip
+        assert np.array(commands, dtype=np.float32).tobytes() == actions[0, :-1].tobytes()
+        if n_ways < 3:
+            np.testing.assert_allclose(commands, np.array(posture) / 0.1)
+
+    @given(st.tuples(unit, unit, unit, unit))
+    def test_where_a_bar_points_is_the_first_column_of_its_rotation(self, quaternion: tuple[float, ...]):
+        column = rotations_from_quaternions(np.array([quaternion]))[0, :, 0]
+        assert np.array(long_axis(quaternion)).tobytes() == column.tobytes()
 
     def test_the_integral_grows_inside_its_radius_only_and_is_bounded(self):
         integrals = np.zeros((2, 3))

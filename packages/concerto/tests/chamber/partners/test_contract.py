@@ -147,7 +147,7 @@ class TestRegistry:
     def test_controllers_of_arms_are_imported_when_they_are_asked_for(self):
         program = (
             "import sys, chamber.partners as partners; assert 'numba' not in sys.modules;"
-            "partners.CoCarryImpedancePartner; assert 'numba' in sys.modules;"
+            "partners.CoInsertReferenceHolder; assert 'numba' in sys.modules;"
             "assert 'CoInsertBaseInserter' in dir(partners)"
         )
         subprocess.run([sys.executable, "-c", program], check=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 __all__ = ["ARM_STEP", "ActuatorRule", "AffineActionMap", "displacement", "position", "velocity"]
 
 FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.int64]
 
 ARM_STEP = 0.1
 """Largest displacement of a joint target from the measured joint position in one control step, rad."""
@@ -53,6 +51,7 @@ class AffineActionMap:
 
     def __init__(self, action_dim: int, rules: tuple[ActuatorRule, ...]) -> None:
         self.action_dim = action_dim
+        self._rules = [(rule.component, rule.action_gain, rule.joint, rule.qpos_gain, rule.offset) for rule in rules]
         self._components = np.array([rule.component for rule in rules])
         self._joints = np.array([rule.joint for rule in rules])
         self._action_gains = np.array([rule.action_gain for rule in rules])
@@ -61,28 +60,15 @@ class AffineActionMap:
 
     def targets(self, action: FloatArray, qpos: FloatArray) -> FloatArray:
         """Give controls, shape ``(n, n_actuators)``, for clipped actions and measured joint positions."""
-        return _affine(
-            action, qpos, self._components, self._joints, self._action_gains, self._qpos_gains, self._offsets
-        )
-
-
-@njit(cache=True)
-def _affine(
-    action: FloatArray,
-    qpos: FloatArray,
-    components: IndexArray,
-    joints: IndexArray,
-    action_gains: FloatArray,
-    qpos_gains: FloatArray,
-    offsets: FloatArray,
-) -> FloatArray:
-    n_rules = len(offsets)
-    controls = np.empty((len(action), n_rules))
-    for row in range(len(action)):
-        for rule in range(n_rules):
-            controls[row, rule] = (
-                qpos[row, joints[rule]] * qpos_gains[rule]
-                + action[row, components[rule]] * action_gains[rule]
-                + offsets[rule]
+        if len(action) == 1:  # in plain numbers this takes a third of the time, and has the same last bit
+            wanted, measured = action[0].tolist(), qpos[0].tolist()
+            return np.array(
+                [
+                    [
+                        measured[joint] * qpos_gain + wanted[component] * action_gain + offset
+                        for component, action_gain, joint, qpos_gain, offset in self._rules
+                    ]
+                ]
             )
-    return controls
+        from_joints = qpos[:, self._joints] * self._qpos_gains
+        return from_joints + action[:, self._components] * self._action_gains + self._offsets

@@ -1,0 +1,134 @@
+"""The servo of one arm in plain Python numbers, and the ends of the bar that it carries.
+
+They do what `chamber.partners._servo_kernels` does, operation by operation, so that results are equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from chamber.agents._chain_numbers import TcpNumbers, Triple
+from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD
+
+__all__ = ["long_axis", "servo_numbers"]
+
+QUATERNION_FLOOR = 1e-12
+"""Length for which a shorter quaternion is taken when it is normalised."""
+
+
+def servo_numbers(
+    target: Sequence[float],
+    base_position: Sequence[float],
+    base_rotation: Sequence[Sequence[float]],
+    tcp: TcpNumbers,
+    posture: Sequence[float],
+    kp: float,
+    ki: float,
+    step_max: float,
+    damping: float,
+    radius: float,
+    bound: float,
+    integral: list[float],
+) -> list[float] | None:
+    """Give one row of `chamber.partners._servo_kernels.servo`.
+
+    Args:
+        target: x, world, 3 numbers.
+        base_position: b, world, 3 numbers.
+        base_rotation: R_b, 3 rows of 3 numbers.
+        tcp: p and J, in the frame of the base.
+        posture: w, rad, one number per joint.
+        kp: per control step.
+        ki: 1/s.
+        step_max: largest component of v, m.
+        damping: in the units of J.
+        radius: of the error within which the integral grows, m.
+        bound: of the integral's components, m s.
+        integral: I, 3 numbers; changed in place.
+
+    Returns:
+        Commands in [-1, 1], one per joint; None, with the integral left alone, when the error is not finite.
+    """
+    (px, py, pz), columns = tcp
+    (r00, r01, r02), (r10, r11, r12), (r20, r21, r22) = base_rotation
+    dx, dy, dz = target[0] - base_position[0], target[1] - base_position[1], target[2] - base_position[2]
+    ex = -px + r00 * dx + r10 * dy + r20 * dz
+    ey = -py + r01 * dx + r11 * dy + r21 * dz
+    ez = -pz + r02 * dx + r12 * dy + r22 * dz
+    squared = ex * ex + ey * ey + ez * ez
+    if not math.isfinite(squared):
+        return None
+    if math.sqrt(squared) < radius:
+        integral[0] = _within(integral[0] + CONTROL_PERIOD_S * ex, bound)
+        integral[1] = _within(integral[1] + CONTROL_PERIOD_S * ey, bound)
+        integral[2] = _within(integral[2] + CONTROL_PERIOD_S * ez, bound)
+    vx = _within(kp * ex + ki * integral[0], step_max)
+    vy = _within(kp * ey + ki * integral[1], step_max)
+    vz = _within(kp * ez + ki * integral[2], step_max)
+    # v - J w, and the lower triangle of J J^T + damping^2 I.
+    xx = yy = zz = damping * damping
+    yx = zx = zy = 0.0
+    for (x, y, z), aside in zip(columns, posture, strict=True):
+        vx -= x * aside
+        vy -= y * aside
+        vz -= z * aside
+        xx += x * x
+        yx += y * x
+        yy += y * y
+        zx += z * x
+        zy += z * y
+        zz += z * z
+    dual = _solve((xx, yx, yy, zx, zy, zz), vx, vy, vz)
+    if dual is None:
+        step = posture
+    else:
+        u, v, w = dual
+        step = [aside + x * u + y * v + z * w for (x, y, z), aside in zip(columns, posture, strict=True)]
+    return [_within(part / JOINT_STEP_PER_ACTION_RAD, 1.0) for part in step]
+
+
+def _within(value: float, bound: float) -> float:
+    if value > bound:
+        return bound
+    if value < -bound:
+        return -bound
+    return value
+
+
+def _solve(matrix: Sequence[float], x: float, y: float, z: float) -> Triple | None:
+    """Solve by Cholesky for a lower triangle, row by row; None where the matrix is not positive definite."""
+    xx, yx, yy, zx, zy, zz = matrix
+    if not xx > 0.0:
+        return None
+    l00 = math.sqrt(xx)
+    l10 = yx / l00
+    pivot = yy - l10 * l10
+    if not pivot > 0.0:
+        return None
+    l11 = math.sqrt(pivot)
+    l20 = zx / l00
+    l21 = (zy - l20 * l10) / l11
+    pivot = zz - l20 * l20 - l21 * l21
+    if not pivot > 0.0:
+        return None
+    l22 = math.sqrt(pivot)
+    u = x / l00
+    v = (y - l10 * u) / l11
+    w = (z - l20 * u - l21 * v) / l22
+    w = w / l22
+    v = (v - l21 * w) / l11
+    u = (u - l10 * v - l20 * w) / l00
+    return u, v, w
+
+
+def long_axis(quaternion: Sequence[float]) -> Triple:
+    """Give the first column of `chamber.partners._servo_kernels.rotations_from_quaternions`: where the x axis points.
+
+    Args:
+        quaternion: ``(w, x, y, z)`` of any length.
+    """
+    w, x, y, z = quaternion
+    length = max(math.sqrt(w * w + x * x + y * y + z * z), QUATERNION_FLOOR)
+    w, x, y, z = w / length, x / length, y / length, z / length
+    return 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
