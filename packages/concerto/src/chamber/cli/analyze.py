@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit code: 0 done; 2 an unknown run, a missing file or other input that was refused; 3 the curve does not
-        pass the learning-signal check, with ``--check-guarantee``; 130 stopped by Ctrl-C.
+        pass the learning-signal check, with ``--check-guarantee``; 130 stopped by Ctrl-C. ``audit-gate`` has codes of
+        its own, see its help.
     """
     try:
         analyze.main(None if argv is None else list(argv), prog_name=_NAME)
@@ -349,6 +350,29 @@ def curve(
             click.echo(str(out))
     if check_guarantee and report.status is not CheckStatus.PASSED:
         ctx.exit(EXIT_NOT_LEARNING)
+
+
+@analyze.command("audit-gate")
+@_run_id
+@_archive_root
+@_as_json
+@click.pass_context
+def audit_gate(ctx: click.Context, run_id: str, root: Path, as_json: bool) -> None:
+    """Judge the safety layer of a finished run by its last record.
+
+    Exit codes: 0 it passes, or there was no safety layer; 2 no such run; 3 the run has no final record; 8 the slack is
+    saturated; 9 the slack never moved.
+
+    \b
+    Example:
+      chamber-analyze audit-gate 79e4461c7a0750c7 --archive-root logs
+    """
+    from chamber.cli._analyze_archive import Archive
+    from concerto.training.safety_telemetry import audit_gate as judge
+
+    verdict = judge(Archive(root).run(run_id).path)
+    click.echo(_json({"exit_code": int(verdict.exit_code), "reason": verdict.reason}) if as_json else verdict.reason)
+    ctx.exit(int(verdict.exit_code))
 
 
 @analyze.command("rollout-frames")

@@ -308,6 +308,25 @@ def test_two_logs_of_a_run_are_not_mixed(command: Command, tmp_path: Path) -> No
     assert f"has 2 logs, choose a narrower --archive-root: {tmp_path}/a.jsonl, {tmp_path}/b.jsonl" in err
 
 
+def test_the_audit_gate_judges_the_last_record(
+    command: Command, archive: tuple[Path, list[str], list[list[float]]], tmp_path: Path
+) -> None:
+    root, run_ids, _ = archive
+    assert command("audit-gate", run_ids[0], "--archive-root", root / "logs")[0] == 0  # there was no safety layer
+    lines = (root / "logs" / f"{run_ids[0]}.jsonl").read_text().splitlines()
+    final = next(json.loads(line) for line in lines if "safety_telemetry_final" in line)
+    judged = {"safety_enabled": True, "cartesian_accel_capacity": 10.0, "lambda_clamp_bound": 7.0}
+    for fields, code in (
+        ({"lambda_steady_state": -9.0}, 8),
+        ({"lambda_steady_state": -5.0, "lambda_mean": -5.0, "lambda_var": 0.0}, 9),
+    ):
+        (tmp_path / "run.jsonl").write_text(json.dumps({**final, **judged, **fields}) + "\n")
+        answer, out, _ = command("audit-gate", run_ids[0], "--archive-root", tmp_path, "--json")
+        assert (answer, json.loads(out)["exit_code"]) == (code, code)
+    (tmp_path / "run.jsonl").write_text(lines[0] + "\n")
+    assert command("audit-gate", run_ids[0], "--archive-root", tmp_path)[0] == 3
+
+
 def test_usage_errors_and_missing_archives_end_with_2(command: Command, tmp_path: Path) -> None:
     assert command("list-runs")[0] == 2
     assert command("nope")[0] == 2
