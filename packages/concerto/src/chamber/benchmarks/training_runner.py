@@ -323,7 +323,8 @@ def build_safety_driver(env: EnvLike, cfg: EgoAHTConfig) -> SafetyDriver:
         )
     except ValueError as error:
         raise InputError(f"the safety stack refuses its configuration: {error}") from error
-    return StackDriver(stack, _snapshots_of)
+    read = _hook(environment, "build_agent_snapshots")  # looked up once: the stack reads it at every step
+    return StackDriver(stack, lambda stepped: read() if read and stepped is env else _snapshots_of(stepped))
 
 
 def _require_safety_hooks(env: gym.Env[Any, Any], *, task: str) -> None:
