@@ -209,18 +209,21 @@ def test_episodes_recorded_beside_a_run_change_nothing_of_it(tmp_path: Path):
 # --- the other shipped configurations -------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "overrides"),
     [
-        ("cocarry_matched", ("total_frames=320", "happo.rollout_length=160", "happo.batch_size=80")),
-        ("cocarry_blind", ("total_frames=160", "happo.rollout_length=160", "happo.batch_size=80")),
-        ("stage1_pickplace", ("total_frames=400", "env.num_envs=2", "happo.rollout_length=100", "happo.batch_size=50")),
-        ("stage0_smoke", ("total_frames=200", "happo.rollout_length=100", "happo.batch_size=50")),
+        ("cocarry_matched", ("total_frames=160", "happo.rollout_length=80", "happo.batch_size=40")),
+        ("stage1_pickplace", ("total_frames=200", "env.num_envs=2", "happo.rollout_length=50", "happo.batch_size=50")),
+        ("stage0_smoke", ("total_frames=100", "happo.rollout_length=50", "happo.batch_size=50")),
+        pytest.param(
+            "cocarry_blind",
+            ("total_frames=640", "happo.rollout_length=320", "happo.batch_size=320"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_every_shipped_configuration_trains_on_a_cpu(name: str, overrides: tuple[str, ...], tmp_path: Path):
-    cfg = config(name, tmp_path, "happo.hidden_dim=32", "checkpoint_every=160", *overrides)
+    cfg = config(name, tmp_path, "happo.hidden_dim=32", "checkpoint_every=100", *overrides)
     curve = run_training(cfg).curve
     assert len(curve.per_step_ego_rewards) * cfg.env.num_envs == cfg.total_frames
     assert np.isfinite(np.asarray(curve.per_step_ego_rewards)).all()

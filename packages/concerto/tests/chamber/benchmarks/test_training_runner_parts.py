@@ -284,3 +284,20 @@ def test_an_ego_that_the_environment_does_not_know_is_refused():
     cfg = planar_config(safety={"enabled": True})
     with pytest.raises(ValueError, match="ego"):
         build_safety_driver(MPECooperativePushEnv(agent_uids=("a", "b")), cfg)
+
+
+def test_importing_the_runner_needs_no_extra_and_using_it_says_which():
+    code = """
+import sys
+for name in ("gymnasium", "torch", "hydra", "omegaconf", "structlog", "wandb", "mujoco"):
+    sys.modules[name] = None
+from chamber.benchmarks.training_runner import build_env
+from concerto.training.config import EnvConfig
+try:
+    build_env(EnvConfig(task="mpe_cooperative_push"), root_seed=0)
+except ImportError as error:
+    assert "pip install" in str(error) and "ripieno-concerto[" in str(error), error
+else:
+    raise SystemExit("nothing was refused")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
