@@ -12,9 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from chamber.cell.loading import default_cell_text
 from chamber.cell.record import read_cell_record
+from chamber.demo import run_demo
+from chamber.learning import load_policy
+from ripieno.errors import InputError
+from ripieno.files import sha256_file
 from ripieno.run import read_events
 from ripieno.verify import verify
 
@@ -29,6 +34,11 @@ def demo(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def here(*arguments: str | Path | int) -> Result:
+    """The demo in this process."""
+    return CliRunner().invoke(run_demo, [*map(str, arguments)], catch_exceptions=False)
+
+
 def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
@@ -38,9 +48,9 @@ def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The demo with one episode, and the folder that it made."""
+    """The demo with one episode and two rollouts of training, and the folder that it made."""
     home = tmp_path_factory.mktemp("first")
-    return home / "here/run", demo("--episodes", 1, "--out", "here/run", cwd=home)
+    return home / "here/run", demo("--episodes", 1, "--training-frames", 2048, "--out", "here/run", cwd=home)
 
 
 def test_the_demo_runs_verifies_itself_and_says_where_to_look(first):
@@ -55,7 +65,7 @@ def test_the_demo_runs_verifies_itself_and_says_where_to_look(first):
 
 
 def test_a_second_run_says_the_same_in_json_and_writes_the_same_bytes(first, tmp_path: Path):
-    done = demo("--episodes", 1, "--json", cwd=tmp_path)
+    done = demo("--episodes", 1, "--training-frames", 2048, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert summary["verified"] is True
@@ -64,10 +74,48 @@ def test_a_second_run_says_the_same_in_json_and_writes_the_same_bytes(first, tmp
     folder = tmp_path / summary["folder"]
     assert verify(folder, expect=summary["digest"]).ok
     assert list(read_events(folder)) == list(read_events(first[0]))
-    names = {path.name for path in folder.iterdir()}
-    assert names == {path.name for path in first[0].iterdir()}
-    for name in names - {"run.json", "events.jsonl"}:  # they hold the time of day
+    names = {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
+    assert names == {path.relative_to(first[0]) for path in first[0].rglob("*") if path.is_file()}
+    (log,) = {name for name in names if name.parent == Path("training") and name.suffix == ".jsonl"}
+    for name in names - {Path("run.json"), Path("events.jsonl"), log}:  # they hold the time of day
         assert (folder / name).read_bytes() == (first[0] / name).read_bytes(), name
+
+
+def test_an_ego_learns_and_the_page_says_what_its_curve_means(first):
+    folder, done = first
+    curve = json.loads((folder / "training/curve.json").read_text())
+    assert len(curve["per_episode_ego_rewards"]) == 2048 // 50 + 1
+    status = curve["report"]["status"].upper()
+    assert f"An ego that learned for 2,048 frames: the check of its learning curve says {status}" in done.stdout
+    page = (folder / "index.html").read_text()
+    assert "An ego need not be written by hand." in page
+    assert f"The check of the slope says {status}" in page
+    assert f"training/{curve['run_id']}.jsonl" in page
+    assert load_policy(folder / "training/ego.pt", ego_uid="ego").step == 2048
+
+
+def test_the_learned_ego_takes_the_place_of_the_hand_written_one(first, tmp_path: Path):
+    folder, _ = first
+    done = here("--checkpoint", folder / "training/ego.pt", "--episodes", 1, "--out", tmp_path / "run")
+    assert "With the safety stack: 0 of 3 episodes with a contact at the ego's fault" in done.stdout
+    record = read_cell_record(tmp_path / "run")
+    assert (
+        record.cell.ego.checkpoint_sha256
+        == sha256_file(folder / "training/ego.pt")
+        == sha256_file(tmp_path / "run/ego.pt")
+    )
+    assert not (tmp_path / "run/training").exists(), "who brings an ego does not wait for another"
+
+
+def test_without_pytorch_the_page_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("torch", "hydra"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = here("--episodes", 1, "--out", tmp_path / "run")
+    assert "An ego that learned" not in done.stdout
+    page = (tmp_path / "run/index.html").read_text()
+    assert "torch, hydra, which this Python does not have" in page
+    assert "ripieno-concerto[train]" in page
+    assert not (tmp_path / "run/training").exists()
 
 
 def test_an_own_cell_is_run_and_kept_beside_its_results(tmp_path: Path):
@@ -131,6 +179,15 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, out: str):
     (tmp_path / "file").write_text("not a folder")
     assert_refused(demo("--out", out, cwd=tmp_path), "cannot create the run folder")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path: Path, save_policy):
+    wide = save_policy(tmp_path / "wide", obs_dim=46, action_dim=8)
+    with pytest.raises(InputError, match="does not fit mpe_cooperative_push"):
+        here("--checkpoint", wide, "--out", tmp_path / "run")
+    with pytest.raises(InputError, match=r"cannot read the checkpoint none\.pt"):
+        here("--checkpoint", "none.pt", "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("episodes", ["0", "-3", "many", "nan"])

@@ -38,6 +38,7 @@ def run_cell(
     *,
     cell_text: str,
     checkpoint: Path | None = None,
+    more: Callable[[], Mapping[str, str | bytes | Path]] | None = None,
     pages: Mapping[str, Page] | None = None,
     progress: Progress = lambda _done, _words: None,
 ) -> RunResult:
@@ -52,6 +53,7 @@ def run_cell(
         folder: must not exist.
         cell_text: the text that the cell was read from.
         checkpoint: file of a trained ego; it is copied into the folder with the sidecar that lies beside it.
+        more: gives further files by name, those with a path to be copied; it is called after the last episode.
         pages: functions that make further files of the record, by file name.
         progress: called before each episode and each file with the number of episodes done and a few words.
 
@@ -74,6 +76,8 @@ def run_cell(
                     trace = runner.run(condition, episode_idx=index, initial_state_seed=start)
                     run.event(EPISODE_EVENT, **trace.to_event())
                     done += 1
+        for name, content in (more() if more is not None else {}).items():
+            run.artifact(name, content)
         progress(done, "tables and pages")
         record = read_cell_record(folder)
         run.artifact("episodes.json", _episode_table(record))

@@ -58,8 +58,12 @@ def headline(record: CellRecord) -> str:
     return " ".join([*parts, f"{n_holding} of {len(results)} preregistered claims hold."])
 
 
-def render_cell_page(record: CellRecord) -> str:
+def render_cell_page(record: CellRecord, *, learning: Section | None = None) -> str:
     """Make the HTML page of a record; equal records give equal bytes.
+
+    Args:
+        record: what was run.
+        learning: a section on an ego that learns, see `chamber.cell_report.training`.
 
     Raises:
         InputError: the run was interrupted; its numbers would not answer what was preregistered.
@@ -79,7 +83,10 @@ def render_cell_page(record: CellRecord) -> str:
         sections += [_interventions(record), _slack(record)]
     if set(record.cell.conditions) == set(Condition):
         sections.append(_rewards(record))
-    sections += [_safety_tables(record), _how_to_check(record)]
+    sections.append(_safety_tables(record))
+    if learning is not None:
+        sections.append(learning)
+    sections.append(_how_to_check(record, exception="" if learning is None else f", but in '{learning.heading}',"))
     return render_page(
         title="Does the safety stack keep a robot out of trouble beside strangers?",
         lead=headline(record),
@@ -340,7 +347,7 @@ def _safety_tables(record: CellRecord) -> Section:
     )
 
 
-def _how_to_check(record: CellRecord) -> Section:
+def _how_to_check(record: CellRecord, *, exception: str) -> Section:
     ego = f" --checkpoint FOLDER/{CHECKPOINT_NAME}" if record.cell.ego.policy is EgoPolicy.TRAINED else ""
     return Section(
         heading="How to check this page",
@@ -349,9 +356,9 @@ Run 'ripieno verify FOLDER' on the folder that holds this page. It checks every 
 against run.json and the hash chain in events.jsonl, and prints the digest of the run. The run printed the same digest
 when it ended: with 'ripieno verify FOLDER --expect DIGEST' nobody can exchange the folder for another one.
 
-Every number and figure here was computed from events.jsonl alone ({len(record.outcomes)} episodes, each with every
-position and command of every step). To run the cell again, with the same events on any machine of the same kind:
-'ripieno demo push --cell FOLDER/cell.yaml{ego} --episodes {record.cell.episodes}'.
+Every number and figure here{exception} was computed from events.jsonl alone ({len(record.outcomes)} episodes, each
+with every position and command of every step). To run the cell again, with the same events on any machine of the same
+kind: 'ripieno demo push --cell FOLDER/cell.yaml{ego} --episodes {record.cell.episodes}'.
 """,
     )
 

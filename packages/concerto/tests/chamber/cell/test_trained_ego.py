@@ -21,8 +21,6 @@ from ripieno.files import sha256_file
 from ripieno.run import read_events, read_manifest
 from ripieno.verify import verify
 
-pytest.importorskip("torch")
-
 
 def small(cell: Cell, *, episodes: int = 3) -> Cell:
     return cell.model_copy(update={"episodes": episodes})

@@ -13,8 +13,6 @@ from chamber.cli._app import chamber
 from ripieno.files import sha256_file
 from ripieno.verify import verify
 
-pytest.importorskip("torch")
-
 
 def test_a_policy_plays_beside_a_partner_and_is_recorded(push_checkpoint: Path, tmp_path: Path):
     done = run(

@@ -24,8 +24,6 @@ from ripieno.files import sha256_file
 from ripieno.run import read_manifest
 from ripieno.verify import verify
 
-pytest.importorskip("torch")
-
 
 def trained(checkpoint: Path, *, partner: str = "push_pursuer", guard: Guard = Guard.WATCH, **changes) -> SessionConfig:
     policy = load_policy(checkpoint, ego_uid="ego")
