@@ -8,26 +8,32 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from chamber.cli.spike import main
+from chamber.partners import ScriptedHeuristicPartner, register_partner
+from ripieno.errors import InputError
 from ripieno.verify import VerifyStatus, verify
 
 ARGUMENTS = ["train", "--config", "mpe_cooperative_push"]
 for override in (
-    "total_frames=2500",
-    "checkpoint_every=2000",
+    "partner.class_name=sends_a_signal",
+    "total_frames=1000",
+    "checkpoint_every=500",
     "happo.rollout_length=200",
     "happo.batch_size=100",
     "happo.hidden_dim=16",
     "+safety.enabled=true",
 ):
     ARGUMENTS += ["--override", override]
+ORDINARY_PARTNER = ["--override", "partner.class_name=scripted_heuristic"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,19 +50,30 @@ def wait_for(event: str, *, seconds: float = 120.0) -> None:
         time.sleep(0.002)
 
 
-def interrupted(arguments: list[str], number: int, *, after: str = "rollout_update") -> int:
-    """Run the command and signal it once it has updated."""
+@register_partner("sends_a_signal")
+class SendsASignal(ScriptedHeuristicPartner):
+    """A partner that sends its own process a signal in the middle of a run, or breaks, when it is told to."""
 
-    def send() -> None:
-        wait_for(after)
-        os.kill(os.getpid(), number)
+    signal_number: ClassVar[int | None] = None
+    breaks: ClassVar[bool] = False
+    acts_left: ClassVar[int] = 0
 
-    sender = threading.Thread(target=send)
-    sender.start()
+    def act(self, obs: Mapping[str, object], *, deterministic: bool = True) -> NDArray[np.float32]:
+        SendsASignal.acts_left -= 1
+        if SendsASignal.acts_left == 0 and SendsASignal.signal_number is not None:
+            os.kill(os.getpid(), SendsASignal.signal_number)
+        if SendsASignal.acts_left == 0 and SendsASignal.breaks:
+            raise InputError("the partner is broken")
+        return super().act(obs, deterministic=deterministic)
+
+
+def interrupted(arguments: list[str], number: int, *, after: int = 330) -> int:
+    """Run the command, and signal it in the middle of an episode and of a rollout."""
+    SendsASignal.signal_number, SendsASignal.acts_left = number, after
     try:
         return main(arguments)
     finally:
-        sender.join()
+        SendsASignal.signal_number = None
 
 
 def result_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -112,9 +129,40 @@ def test_an_unfinished_run_is_not_begun_anew_over_itself(capsys: pytest.CaptureF
     assert sorted(Path().rglob("*")) == before
 
 
+def broken(arguments: list[str], *, after: int) -> int:
+    """Run the command with a partner that breaks in the middle of the run."""
+    SendsASignal.breaks, SendsASignal.acts_left = True, after
+    try:
+        return main(arguments)
+    finally:
+        SendsASignal.breaks = False
+
+
+def test_a_run_that_breaks_before_its_first_checkpoint_leaves_a_failed_run_with_its_log(
+    capsys: pytest.CaptureFixture[str],
+):
+    assert broken([*ARGUMENTS, "--out", "run"], after=330) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "chamber-spike: the partner is broken"
+    assert verify(Path("run")).status is VerifyStatus.FAILED
+    (log,) = Path("run/logs").iterdir()
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "training_aborted"
+    assert [path.name for path in Path().iterdir()] == ["run"]
+
+
+def test_a_run_that_breaks_later_says_how_to_go_on_and_does(capsys: pytest.CaptureFixture[str]):
+    assert broken([*ARGUMENTS, "--out", "run"], after=730) == 2
+    said = capsys.readouterr().err
+    assert "chamber-spike: the partner is broken" in said
+    assert verify(Path("run")).status is VerifyStatus.FAILED
+    program, *words = shlex.split(said.partition("go on with: ")[2])
+    assert program == "chamber-spike"
+    assert verify(Path("run"), expect=result_of(words, capsys)["digest"]).ok
+    assert verify(Path("run/attempts/1")).status is VerifyStatus.FAILED
+
+
 @pytest.mark.slow
 def test_a_killed_run_loses_nothing_and_goes_on_from_its_last_checkpoint(capsys: pytest.CaptureFixture[str]):
-    arguments = [*ARGUMENTS, "--override", "total_frames=8000", "--out", "run"]
+    arguments = [*ARGUMENTS, *ORDINARY_PARTNER, "--override", "total_frames=8000", "--out", "run"]
     code = f"import sys; from chamber.cli.spike import main; sys.exit(main({arguments!r}))"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         wait_for("checkpoint_saved")
@@ -129,7 +177,7 @@ def test_a_killed_run_loses_nothing_and_goes_on_from_its_last_checkpoint(capsys:
 
 @pytest.mark.slow
 def test_two_processes_do_not_train_into_one_folder():
-    arguments = [*ARGUMENTS, "--override", "total_frames=200000", "--out", "run"]
+    arguments = [*ARGUMENTS, *ORDINARY_PARTNER, "--override", "total_frames=200000", "--out", "run"]
     code = f"import sys; from chamber.cli.spike import main; sys.exit(main({arguments!r}))"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         try:
