@@ -378,7 +378,8 @@ class EgoPPOTrainer:
         """Take over what `training_state` gave.
 
         Raises:
-            InputError: it lacks a key, has another format, or comes from another number of environments or other widths.
+            InputError: it lacks a key, has another format, or comes from other widths or another number of
+                environments.
         """
         if state.get("format") != _STATE_FORMAT:
             raise InputError(f"the saved training state must have format {_STATE_FORMAT}, got {state.get('format')!r}")
