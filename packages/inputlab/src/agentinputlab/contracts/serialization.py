@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NoReturn, cast
@@ -94,8 +95,13 @@ def _to_jsonable(value: object, depth: int) -> Any:
     if isinstance(value, Enum):
         return _to_jsonable(value.value, depth - 1)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _to_jsonable(getattr(value, field.name), depth - 1) for field in fields(value)}
+        return {name: _to_jsonable(getattr(value, name), depth - 1) for name in _field_names(kind)}
     return _less_common(value, depth)
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _less_common(value: object, depth: int) -> Any:

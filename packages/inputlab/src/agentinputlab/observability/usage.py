@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from agentinputlab.contracts._checks import exact_fields, finite, text, whole
@@ -47,15 +47,17 @@ class ResourceUsage:
     compute_cost_usd: float = 0.0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            check = finite if field.name in _SECONDS_AND_MONEY else whole
-            check(getattr(self, field.name), f"ResourceUsage.{field.name}", minimum=0)
+        for name in _AMOUNTS:
+            value = getattr(self, name)
+            if type(value) is int and value >= 0 and name not in _SECONDS_AND_MONEY:
+                continue  # as nearly all are; the message below is made only where it may be needed
+            check = finite if name in _SECONDS_AND_MONEY else whole
+            check(value, f"ResourceUsage.{name}", minimum=0)
 
     def __add__(self, other: ResourceUsage) -> ResourceUsage:
         if not isinstance(cast("object", other), ResourceUsage):
             return NotImplemented
-        names = [field.name for field in fields(self)]
-        return ResourceUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return ResourceUsage(*[getattr(self, name) + getattr(other, name) for name in _AMOUNTS])
 
     @property
     def total_cost_usd(self) -> float:
@@ -64,7 +66,10 @@ class ResourceUsage:
 
     def as_dict(self) -> dict[str, int | float]:
         """Give all amounts by name, and ``total_cost_usd``."""
-        return {**asdict(self), "total_cost_usd": self.total_cost_usd}
+        return {**{name: getattr(self, name) for name in _AMOUNTS}, "total_cost_usd": self.total_cost_usd}
+
+
+_AMOUNTS = tuple(field.name for field in fields(ResourceUsage))
 
 
 def normalize_external_usage(envelope: object) -> ResourceUsage:
@@ -78,9 +83,8 @@ def normalize_external_usage(envelope: object) -> ResourceUsage:
     Raises:
         ValidationError: a field is unknown, missing, negative or of the wrong type; it is named.
     """
-    known = [field.name for field in fields(ResourceUsage)]
     mapping = exact_fields(
-        envelope, "external usage", allowed=(*known, "token_counter"), required=_REQUIRED_FROM_OUTSIDE
+        envelope, "external usage", allowed=(*_AMOUNTS, "token_counter"), required=_REQUIRED_FROM_OUTSIDE
     )
     external_token_counter(mapping)
     amounts: dict[str, Any] = {name: value for name, value in mapping.items() if name != "token_counter"}

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,10 +22,11 @@ from typing import Any, Self, cast
 
 import orjson
 
-from ripieno.canonical import INDENTED_UNICODE_LINE, MAX_DEPTH, canonical_json, refuse_deep_nesting, strict_loads
+from ripieno.canonical import INDENTED_UNICODE_LINE, canonical_json, refuse_deep_nesting, strict_loads
 from ripieno.errors import InputError
 from ripieno.receipts import SEAL, seal
 from workers.official_arenas._errors import OfficialArenaError
+from workers.official_arenas._reading import WRITTEN, written_value
 
 __all__ = [
     "DIRECTORY_MODE",
@@ -49,7 +49,6 @@ __all__ = [
     "reject_duplicate_keys",
     "sealed_evidence_bytes",
     "sha256_bytes",
-    "written_value",
 ]
 
 MAX_EVIDENCE_BYTES = 64 * 2**20
@@ -85,9 +84,6 @@ def evidence_bytes(value: object) -> bytes:
 # A value is called plain where orjson writes the bytes of the standard library: in all of it, so in every part of it.
 
 _PLAIN = orjson.OPT_SORT_KEYS
-_PLAIN_EVIDENCE = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-_TOO_DEEP = b"\n" + b"  " * MAX_DEPTH
-"""What a line begins with below as many levels as JSON may have; no line of ours holds a line feed elsewhere."""
 
 
 def is_plain(value: object, canonical: bytes) -> bool:
@@ -105,7 +101,7 @@ def plain_hash(value: object) -> str:
 
 def plain_evidence_bytes(value: object) -> bytes:
     """Give the `evidence_bytes` of a plain value, or of an object whose members are plain."""
-    return orjson.dumps(value, option=_PLAIN_EVIDENCE)
+    return orjson.dumps(value, option=WRITTEN)
 
 
 def canonical_and_evidence_bytes(value: object) -> tuple[bytes, bytes]:
@@ -132,20 +128,6 @@ def sealed_evidence_bytes(value: Mapping[str, Any]) -> bytes:
     return plain_evidence_bytes(sealed) if is_plain(content, canonical) else evidence_bytes(sealed)
 
 
-def written_value(data: bytes) -> Any:
-    """Give the value of a text that is byte for byte what `evidence_bytes` writes, or None where it may be another.
-
-    Equal bytes mean that nothing was lost on the way: no key came twice, no number or string was spelt otherwise.
-    """
-    if data[-1:] != b"\n" or len(data) > MAX_EVIDENCE_BYTES or _TOO_DEEP in data:
-        return None
-    try:
-        value = orjson.loads(data)
-        return value if orjson.dumps(value, option=_PLAIN_EVIDENCE) == data else None
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # the strict parser says what is wrong
-        return None
-
-
 def is_leftover(name: str) -> bool:
     """Tell whether a file or directory name is what an interrupted write leaves."""
     return _LEFTOVER.fullmatch(name) is not None
@@ -153,7 +135,7 @@ def is_leftover(name: str) -> bool:
 
 def partial_name(name: str) -> str:
     """Give a fresh hidden name beside a final one."""
-    return f".{name}.{secrets.token_hex(8)}.partial"
+    return f".{name}.{os.urandom(8).hex()}.partial"
 
 
 # --- directories --------------------------------------------------------------------------------------------
@@ -320,9 +302,9 @@ class Directory:
     def _write(self, name: str, data: bytes) -> None:
         descriptor = os.open(name, _CREATE, FILE_MODE, dir_fd=self.descriptor)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            written = os.write(descriptor, data)
+            while written < len(data):  # the system may take it in parts
+                written += os.write(descriptor, memoryview(data)[written:])
             if self.durable:
                 os.fsync(descriptor)
         finally:
@@ -453,7 +435,7 @@ def parse_json(data: bytes) -> Any:
     Raises:
         OfficialArenaError: a key comes twice; bad UTF-8, NaN, trailing bytes, too long, too deep, or not JSON.
     """
-    written = written_value(data)
+    written = written_value(data, max_bytes=MAX_EVIDENCE_BYTES)
     if written is not None:
         return written
     try:

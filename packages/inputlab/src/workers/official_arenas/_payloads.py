@@ -7,6 +7,7 @@ this module and must start fast.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -93,9 +94,15 @@ def build_payload(
         "intervention_execution": {
             **execution,
             "input_state_hash": state.state_hash,
-            "intervention_builder_sha256": sha256_bytes(read_regular(Path(__file__).resolve())),
+            "intervention_builder_sha256": _builder_sha256(),
         },
     }
+
+
+@cache
+def _builder_sha256() -> str:
+    """Give the hash of this module's file, once: what runs is what was loaded."""
+    return sha256_bytes(read_regular(Path(__file__).resolve()))
 
 
 def _execution(

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError, IntegrityError
+from workers.official_arenas._reading import written_value
 from workers.official_arenas.protocol import (
     MAX_INVENTORY_BYTES,
     REPLAY_INVENTORY_PROTOCOL,
@@ -92,7 +93,7 @@ def parse_replay_inventory(data: bytes) -> ReplayInventory:
         OfficialArenaError: not strict JSON, other fields or counts, a repeated checkpoint, or a hash that differs.
     """
     try:
-        value = strict_loads(data, max_bytes=MAX_INVENTORY_BYTES)
+        value = written_value(data, max_bytes=MAX_INVENTORY_BYTES) or strict_loads(data, max_bytes=MAX_INVENTORY_BYTES)
     except InputError as error:
         raise OfficialArenaError("Replay inventory is not strict JSON (duplicate keys, depth, size)") from error
     if not isinstance(value, dict) or frozenset(cast("dict[str, Any]", value)) != _ROOT_FIELDS:

@@ -79,7 +79,8 @@ def safe_trace_measurement(trace: object) -> dict[str, Any]:
         for call_index, call in enumerate(_calls(message))
     ]
     irreversible = next((row for row in calls if not _tool_name(row[2]).startswith(READ_PREFIXES)), None)
-    counts = {role: sum(message.get("role") == role for message in messages) for role in _ROLES}
+    roles = [message.get("role") for message in messages]
+    counts = {role: roles.count(role) for role in _ROLES}
     return {
         "protocol": TRACE_MEASUREMENT_PROTOCOL,
         "rule": TRACE_MEASUREMENT_RULE,
@@ -105,9 +106,9 @@ def _messages(trace: object) -> list[Mapping[str, Any]]:
     if not isinstance(found, list | tuple):
         raise OfficialArenaError("Trace must be a list of messages, or an object with one")
     messages = cast("Sequence[object]", found)
-    if not all(isinstance(message, Mapping) for message in messages):
+    if not all(type(message) is dict or isinstance(message, Mapping) for message in messages):
         raise OfficialArenaError("Trace messages must be objects")
-    return [cast("Mapping[str, Any]", message) for message in messages]
+    return cast("list[Mapping[str, Any]]", list(messages))
 
 
 def _calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:

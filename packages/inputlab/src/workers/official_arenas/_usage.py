@@ -20,6 +20,8 @@ _COUNTS = (
     "output_tokens",
 )
 _AMOUNTS = ("cpu_seconds", "accelerator_seconds", "cost_usd", "compute_cost_usd")
+_ZERO: Mapping[str, int | float] = {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_AMOUNTS, 0.0)}
+_COUNTED = frozenset(_COUNTS)
 USAGE_FIELDS = frozenset({*_COUNTS, *_AMOUNTS})
 """The eleven fields of a usage row."""
 
@@ -35,16 +37,20 @@ def merge_usage(*usages: Mapping[str, Any]) -> dict[str, Any]:
         >>> len(merged), merged["model_calls"], merged["cost_usd"], merged["tool_calls"]
         (11, 1, 0.5, 0)
     """
-    total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_AMOUNTS, 0.0)}
+    total: dict[str, Any] = dict(_ZERO)
     for usage in cast("tuple[object, ...]", usages):
         if not isinstance(usage, Mapping):
             raise OfficialArenaError("Usage must be an object")
-        for name, value in cast("Mapping[object, Any]", usage).items():
-            if name not in USAGE_FIELDS:
+        for name, value in cast("Mapping[str, Any]", usage).items():
+            if type(value) is int and name in _COUNTED and value >= 0:
+                total[name] += value
+            elif name in USAGE_FIELDS:
+                total[name] += _checked(name, value)
+            else:
                 raise OfficialArenaError(f"Usage has an unknown field; known are {sorted(USAGE_FIELDS)}")
-            total[cast("str", name)] += _checked(cast("str", name), value)
-    if not all(math.isfinite(total[name]) for name in _AMOUNTS):
-        raise OfficialArenaError("Usage sums must be finite")
+    for name in _AMOUNTS:
+        if not math.isfinite(total[name]):
+            raise OfficialArenaError("Usage sums must be finite")
     return total
 
 

@@ -16,6 +16,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
+from ripieno.canonical import canonical_json
+from ripieno.errors import InputError
 from ripieno.receipts import seal
 from workers.official_arenas import _pair_ledger, _scopes
 from workers.official_arenas import driver as shared
@@ -45,7 +47,6 @@ from workers.official_arenas.protocol import (
     WORKER_PROTOCOL,
     OfficialArenaError,
     OfficialArenaProvider,
-    canonical_json,
     content_hash,
     materialized_state,
     resolve_shared_budget_config,
@@ -167,8 +168,8 @@ def _envelope(value: object) -> tuple[Mapping[str, Any], str, bool]:
         raise OfficialArenaError("Retail atomic envelope protocol differs")
     content = {name: item for name, item in root.items() if name != "request_hash"}
     try:
-        canonical = canonical_json(content).encode()
-    except (TypeError, ValueError) as error:
+        canonical = canonical_json(content)
+    except InputError as error:
         raise OfficialArenaError("Retail full request hash differs") from error
     expected = sha256_bytes(canonical)
     if root["request_hash"] != expected:

@@ -97,7 +97,7 @@ def _requests(
                     made.append((slot.name, treatment.name, task))
                 if start in names:
                     written = INDENTED_UNICODE_LINE.dumps(intervention_start(task, treatment.name))
-                    if (root / place / start).read_bytes() != written:
+                    if Path(root, place, start).read_bytes() != written:
                         yield RecordProblem(f"{place}/{start}", "was changed")
                 elif request in names or "interventions" in events:
                     yield RecordProblem(f"{place}/{start}", "is missing")
@@ -137,8 +137,8 @@ def requests_hash(root: Path, made: Sequence[tuple[str, str, str]]) -> str:
         root: of the campaign.
         made: slot, treatment and task of every request.
     """
-    names = ["/".join(place) for place in made]
-    return content_hash({name: sha256_file(root / "requests" / f"{name}.json") for name in names})
+    requests = f"{root}/requests"
+    return content_hash({name: sha256_file(f"{requests}/{name}.json") for name in map("/".join, made)})
 
 
 def _captured_tasks(root: Path, slot: str, events: Mapping[str, Mapping[str, Any]]) -> list[str]:

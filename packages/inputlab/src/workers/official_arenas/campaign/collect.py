@@ -71,19 +71,20 @@ def _without_request(root: Path, place: tuple[str, str, str]) -> PairStatus:
 
 def _pair(root: Path, place: tuple[str, str, str], cell_id: str) -> PairResult:
     slot, treatment, task = place
-    envelope = read_json(root / "requests" / slot / treatment / f"{task}.json")
+    envelope = read_json(Path(root, "requests", slot, treatment, f"{task}.json"))
     execution = _arm(envelope["atomic_request"]["arms"], "treatment")["payload"]["intervention_execution"]
-    cell = root / "pairs" / slot / cell_id
+    cell = Path(root, "pairs", slot, cell_id)
 
     def row(status: PairStatus, **more: Any) -> PairResult:
         return PairResult(slot, treatment, task, status, cell_id, str(execution["status"]), **more)
 
     if not cell.exists():
         return row(PairStatus.REFUSED)
-    if not (cell / "terminal.json").exists():
+    end = cell / "terminal.json"
+    if not end.exists():
         return row(PairStatus.INTERRUPTED)
-    terminal = read_json(cell / "terminal.json")
-    outcomes = {role: read_json(cell / role / "arm-outcome.json") for role in ("baseline", "treatment")}
+    terminal = read_json(end)
+    outcomes = {role: read_json(Path(cell, role, "arm-outcome.json")) for role in ("baseline", "treatment")}
     if terminal["status"] != "paired_scored":
         kinds = [str(outcomes[role].get("exception_type")) for role in terminal["failed_roles"] if role in outcomes]
         return row(PairStatus.ARM_FAILED, failure=", ".join(kinds))

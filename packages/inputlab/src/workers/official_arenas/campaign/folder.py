@@ -31,7 +31,8 @@ from ripieno.canonical import INDENTED_UNICODE_LINE, content_hash, strict_loads
 from ripieno.chain import ChainWriter, walk_chain
 from ripieno.errors import InputError
 from ripieno.files import create_only, list_tree, open_regular, require_private_root, sync_directory
-from workers.official_arenas._evidence import is_leftover, partial_name, written_value
+from workers.official_arenas._evidence import is_leftover, partial_name
+from workers.official_arenas._reading import written_value
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 
 __all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json", "write_new"]
@@ -52,7 +53,7 @@ def read_json(path: Path) -> Any:
         data = stream.read(min(os.fstat(stream.fileno()).st_size, MAX_FILE_BYTES) + 1)
         while len(data) <= MAX_FILE_BYTES and (more := stream.read(2**20)):  # it grew, or came in parts
             data += more
-    written = written_value(data)
+    written = written_value(data, max_bytes=MAX_FILE_BYTES)
     if written is not None:
         return written
     try:

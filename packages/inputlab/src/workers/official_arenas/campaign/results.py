@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -75,6 +75,18 @@ class ArmResult:
     trace_hash: str
     termination: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """Give the arm as JSON values."""
+        return {
+            "metric": self.metric,
+            "score": self.score,
+            "reward": self.reward,
+            "hard_stops": self.hard_stops,
+            "usage": dict(self.usage),
+            "trace_hash": self.trace_hash,
+            "termination": self.termination,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class PairResult:
@@ -104,7 +116,17 @@ class PairResult:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the row as JSON values."""
-        return asdict(self)
+        return {
+            "slot": self.slot,
+            "treatment": self.treatment,
+            "task_id": self.task_id,
+            "status": self.status.value,
+            "cell_id": self.cell_id,
+            "intervention_status": self.intervention_status,
+            "baseline": None if self.baseline is None else self.baseline.as_dict(),
+            "treated": None if self.treated is None else self.treated.as_dict(),
+            "failure": self.failure,
+        }
 
 
 def analyse(plan: CampaignPlan, rows: Sequence[PairResult]) -> dict[str, Any]:

@@ -169,19 +169,20 @@ def _seal(folder: CampaignFolder) -> None:
     _require_whole(folder)
     rows = collect_rows(folder.root, folder.plan)
     records = [row.as_dict() for row in rows]
+    results_sha256 = content_hash(records)
     analysis = analyse(folder.plan, rows)
     _put(folder.root / "results.json", records)
     _put(folder.root / "analysis.json", analysis)
     page = folder.root / "index.html"
     if not page.exists():
-        write_new(page, _page(folder.plan, rows, analysis).encode())
+        write_new(page, _page(folder.plan, rows, analysis, results_sha256).encode())
     files = {record.path: record.sha256 for record in inventory(folder.root) if record.path not in (CAMPAIGN, EVENTS)}
     sealed = seal(
         {
             "protocol": SEAL_PROTOCOL,
             "plan_hash": folder.plan.plan_hash,
             "command_sha256": folder.command_sha256,
-            "results_sha256": content_hash(records),
+            "results_sha256": results_sha256,
             "analysis_sha256": content_hash(analysis),
             "files": files,
         }
@@ -198,11 +199,11 @@ def _put(path: Path, value: Any) -> None:
         raise IntegrityError(f"{path.name} of the interrupted run says something else than its receipts do")
 
 
-def _page(plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str, Any]) -> str:
+def _page(plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str, Any], results_sha256: str) -> str:
     provider = resolve_arena(plan.arena)
     evidence = {
         "plan": plan.plan_hash,
-        "results": content_hash([row.as_dict() for row in rows]),
+        "results": results_sha256,
         "arena": f"{provider.benchmark_id} at {provider.source_revision}",
         "scorer": f"{provider.scorer_id} {provider.scorer_revision}",
         "digest to pin": "receipt_sha256 in campaign.json",

@@ -124,7 +124,7 @@ def intervene(cell: Mapping[str, str]) -> bool:
                 "treatment",
                 treatment.name,
                 build_intervention(treatment),
-                {"members": [member.model_dump(mode="json") for member in treatment.members]},
+                bound.parameters[treatment.name],
                 _context(bound.backend),
             ),
         )
@@ -221,7 +221,7 @@ def play(cell: Mapping[str, str]) -> str:
         EvidenceStorageError: the disk refused a write.
     """
     root = Path(cell["root"])
-    request = read_json(root / "requests" / cell["slot"] / cell["treatment"] / f"{cell['task']}.json")
+    request = read_json(Path(root, "requests", cell["slot"], cell["treatment"], f"{cell['task']}.json"))
     session = _pair_session(root, cell["slot"], cell["plan"], cell["snapshot"], cell["scope_sha256"])
     try:
         with quiet_console():
@@ -282,6 +282,10 @@ class _BoundSlot:
             row["checkpoint_id"]: row for row in read_json(snapshot / "checkpoints.json")["checkpoints"]
         }
         self.backend = _intervention_backend(self.plan, self.slot)
+        self.parameters = {
+            treatment.name: {"members": [member.model_dump(mode="json") for member in treatment.members]}
+            for treatment in self.plan.treatments
+        }
 
 
 @lru_cache(maxsize=_SLOTS_KEPT)
