@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chamber.agents._chain_numbers import TcpNumbers, tcp_numbers
+from chamber.agents._chain_numbers import TcpNumbers, numbers_of, tcp_numbers
 from chamber.agents._chain_tables import ChainTable
 from chamber.agents._transforms import rotation_to_axis, transform
 
@@ -65,7 +65,7 @@ class SerialChain:
             if place < self.n_joints:
                 origins[place, :, :3] @= alignments[place + 1]
         self._origins = origins
-        self._origins_as_numbers: list[list[list[float]]] = origins.tolist()
+        self._steps = numbers_of(origins)
         self._alignments = np.stack(alignments)
 
     @property
@@ -116,7 +116,7 @@ class SerialChain:
         Args:
             q: one configuration, finite.
         """
-        return tcp_numbers(self._origins_as_numbers, q)
+        return tcp_numbers(self._steps, q)
 
     def link_transforms(self, q: ArrayLike) -> FloatArray:
         """Give the poses of the base (the identity) and of the links that joints carry, shape ``(n_joints + 1, 4, 4)``.
