@@ -136,32 +136,36 @@ def parts_us(*, with_stack: bool) -> dict[str, float]:
     """CPU microseconds per frame of each part, and of what is left: the loop, its log and its checkpoints."""
     spent: Counter[str] = Counter()
     calls: Counter[str] = Counter()
+    ends: list[int] = []
 
     def watch(part: str, method: Any) -> Any:
         @functools.wraps(method)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            started = time.perf_counter_ns()
+            started = time.process_time_ns()
             answer = method(*args, **kwargs)
-            spent[part] += time.perf_counter_ns() - started
+            spent[part] += time.process_time_ns() - started
             calls[part] += 1
+            if part == "trainer.update":
+                ends.append(time.process_time_ns())
+                if len(ends) == WARM_UP_ROLLOUTS:
+                    spent.clear()
+                    calls.clear()
             return answer
 
         return watched
 
-    def nothing() -> None:
-        pass
-
-    idle = watch("nothing", nothing)  # what watching itself costs
-    for _ in range(20_000):
+    idle, n_idle = watch("nothing", lambda: None), 50_000  # what watching itself costs
+    started = time.process_time_ns()
+    for _ in range(n_idle):
         idle()
-    own = spent["nothing"] / calls["nothing"]
+    inside = spent["nothing"] / n_idle
+    whole = (time.process_time_ns() - started) / n_idle
     run(seed=0, with_stack=with_stack, watch=watch)
-    n_frames = ROLLOUTS * ROLLOUT
-    return {
-        words: round((spent[part] - calls[part] * own) / n_frames / 1e3, 2)
-        for part, words in PARTS.items()
-        if calls[part]
-    }
+    n_frames = (ROLLOUTS - WARM_UP_ROLLOUTS) * ROLLOUT
+    total = ends[-1] - ends[WARM_UP_ROLLOUTS - 1] - whole * calls.total()
+    parts = {words: spent[part] - calls[part] * inside for part, words in PARTS.items() if calls[part]}
+    parts["loop, log, checkpoints"] = total - sum(parts.values())
+    return {words: round(nanoseconds / n_frames / 1e3, 1) for words, nanoseconds in parts.items()}
 
 
 def main() -> None:
@@ -176,7 +180,6 @@ def main() -> None:
     for with_stack, collected in times.items():
         median = statistics.median(collected)
         slow, fast = 1e6 / np.percentile(collected, [75, 25])
-        parts = parts_us(with_stack=with_stack)
         rows.append(
             {
                 "safety stack": "on" if with_stack else "off",
@@ -187,8 +190,7 @@ def main() -> None:
                 "us per frame": round(median, 1),
                 "floor (us)": round(total_floor, 1),
                 "share of the floor": round(total_floor / median, 2),
-                **{f"{words} (us)": value for words, value in parts.items()},
-                "loop, log, checkpoints (us)": round(median - sum(parts.values()), 1),
+                **{f"{words} (us)": value for words, value in parts_us(with_stack=with_stack).items()},
             }
         )
     write_results(
@@ -198,8 +200,9 @@ def main() -> None:
             f"The shipped configuration: PPO, rollout {ROLLOUT}, minibatches of {MINIBATCH}, {EPOCHS} epochs, hidden "
             f"width {HIDDEN}, on one core and one torch thread. CPU time per frame between two updates, medians and "
             f"quartiles over {ROUNDS} runs of {ROLLOUTS} rollouts, of which the first {WARM_UP_ROLLOUTS} are left out. "
-            "'slower by' is the loss of frames per second by the stack. The parts are measured in a run of their own; "
-            "the update is spread over the frames of its rollout. Floor: all matrix products of the update and nothing "
+            "'slower by' is the loss of frames per second by the stack. The parts are from a run of their own, in which "
+            "watching them slows all of them down a little; the update is spread over the frames of its rollout. "
+            "Floor: all matrix products of the update and nothing "
             f"else ({floor['products of the update']} us per frame), and the arrays that the interface demands of a "
             f"step, two observations, two actions and two normal draws ({floor['arrays of a step']} us)."
         ),
