@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ from loop_parts import (
     planar_env,
 )
 
-from concerto.training.ego_aht import RandomEgoTrainer, RewardCurve, TrainingProgress, train
+from concerto.training.ego_aht import RandomEgoTrainer, RewardCurve, TrainingProgress, TrainingResult, train
 from concerto.training.safety_telemetry import AuditExit, audit_gate
 from concerto.training.seeding import derive_substream
 
@@ -302,6 +304,18 @@ def test_a_result_is_a_pair_and_knows_its_run(tmp_path):
     assert curve is result.curve
     assert learner is result.trainer is trainer
     assert result.context.run_id == curve.run_id == events_of(cfg)[0]["run_id"]
+
+
+def test_a_result_can_be_made_by_hand_copied_and_sent_to_another_process(tmp_path):
+    curve, trainer = RewardCurve("0" * 16), RandomEgoTrainer(ego_uid="ego", action_dim=2, root_seed=0)
+    by_hand = TrainingResult(curve, trainer)
+    assert tuple(by_hand) == (curve, trainer)
+    assert by_hand.context is None
+    result, _ = run(config(tmp_path), ScriptedEnv())
+    for twin in (copy.copy(result), pickle.loads(pickle.dumps(result))):
+        assert type(twin) is TrainingResult
+        assert twin.curve == result.curve
+        assert twin.context == result.context
 
 
 def test_gripper_scalars_are_for_environments_with_a_gripper(tmp_path):

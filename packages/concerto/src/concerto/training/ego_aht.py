@@ -102,12 +102,12 @@ class TrainingResult(_CurveAndTrainer):
     Attributes:
         curve: what the ego earned.
         trainer: the learner after its last update.
-        context: identity of the run, with the final ``safety_telemetry``.
+        context: identity of the run, with the final ``safety_telemetry``; None for a pair that was made by hand.
     """
 
-    context: RunContext
+    context: RunContext | None = None
 
-    def __new__(cls, curve: RewardCurve, trainer: EgoTrainer, *, context: RunContext) -> TrainingResult:
+    def __new__(cls, curve: RewardCurve, trainer: EgoTrainer, *, context: RunContext | None = None) -> TrainingResult:
         """Put curve and trainer into the tuple, the context beside it."""
         result = super().__new__(cls, curve, trainer)
         result.context = context
