@@ -73,6 +73,8 @@ DEFAULT_BOUNDS = Bounds(
 )
 """Bounds of an environment that declares none."""
 DEFAULT_CONTROL_TIMESTEP_S = 0.02
+EGO_PPO_ALGO = "ego_aht_happo"
+"""Name of the algorithm in configurations and logs."""
 
 
 class UnknownPartnerError(InputError, KeyError):
@@ -370,7 +372,8 @@ def run_training(
 
     Args:
         cfg: what to run.
-        trainer_factory: makes the learner; `chamber.benchmarks.ego_ppo_trainer.EgoPPOTrainer` by default.
+        trainer_factory: makes the learner, and ``cfg.algo`` is only its name then. By default ``cfg.algo`` must be
+            `EGO_PPO_ALGO`, which is `chamber.benchmarks.ego_ppo_trainer.EgoPPOTrainer`.
         repo_root: repository whose commit is recorded; the working directory by default.
         safety_filter: with the other five ``safety_`` arguments, a safety layer of the caller's own, see
             `concerto.training.ego_aht.train`. Without any of them, and with ``cfg.safety.enabled``, the stack of
@@ -390,11 +393,12 @@ def run_training(
         ``(curve, trainer)``.
 
     Raises:
-        InputError: (a ValueError) an unknown task, partner or setting.
+        InputError: (a ValueError) an unknown algorithm, task, partner or setting.
         ImportError: an optional package is missing; the message says how to install it.
     """
     from concerto.training.ego_aht import train
 
+    factory = _default_trainer_factory(cfg.algo) if trainer_factory is None else trainer_factory
     env = build_env(cfg.env, root_seed=cfg.seed)
     recording: RolloutRecording | None = None
     try:
@@ -412,7 +416,7 @@ def run_training(
             cfg,
             env=env,
             partner=_partner_of(cfg),
-            trainer_factory=_default_trainer_factory() if trainer_factory is None else trainer_factory,
+            trainer_factory=factory,
             repo_root=repo_root,
             safety_filter=safety_filter,
             safety_state=safety_state,
@@ -434,7 +438,9 @@ def run_training(
                 close()
 
 
-def _default_trainer_factory() -> TrainerFactory:
+def _default_trainer_factory(algo: str) -> TrainerFactory:
+    if algo != EGO_PPO_ALGO:  # the log would name an algorithm that nothing learned with
+        raise InputError(f"algo must be {EGO_PPO_ALGO!r}, the only algorithm there is a learner of, got {algo!r}")
     from chamber.benchmarks.ego_ppo_trainer import EgoPPOTrainer
 
     return EgoPPOTrainer.from_config

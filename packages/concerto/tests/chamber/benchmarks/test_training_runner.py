@@ -153,6 +153,18 @@ def test_parts_of_a_safety_layer_of_the_callers_own_are_used_as_given(tmp_path: 
     assert not (tmp_path / "logs").exists()
 
 
+# --- which algorithm ------------------------------------------------------------------------------------------
+
+
+def test_an_algorithm_without_a_learner_is_refused_and_a_learner_of_ones_own_may_have_any_name(tmp_path: Path):
+    cfg = planar(tmp_path, "algo=ego_aht_hatd3", "total_frames=3")
+    with pytest.raises(ValueError, match=r"algo must be 'ego_aht_happo'.*got 'ego_aht_hatd3'"):
+        run_training(cfg)
+    assert not (tmp_path / "logs").exists()
+    run_training(cfg, trainer_factory=random_trainer)
+    assert {event["run_kind"] for event in events_of(cfg)} == {"ego_aht_hatd3"}
+
+
 # --- environments are closed ----------------------------------------------------------------------------------
 
 
