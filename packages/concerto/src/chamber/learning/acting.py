@@ -94,8 +94,7 @@ def _linear(x: Float32Array, weight: Float32Array, bias: Float32Array, out: Floa
 @_njit
 def _rectify(x: Float32Array) -> None:
     for i in range(len(x)):
-        # Not max(): a NaN has to pass.
-        x[i] = max(x[i], np.float32(0.0))
+        x[i] = max(x[i], np.float32(0.0))  # in this order a NaN passes
 
 
 @_njit
