@@ -28,7 +28,7 @@ def check_command(ctx: click.Context, task: str, condition: str | None, as_json:
 
     Exit code 0: all hold; 1: one does not, and the row says how to mend it.
     """
-    from chamber.cli._app import EXIT_NEGATIVE
+    from chamber.cli._groups import EXIT_NEGATIVE
     from chamber.rollout.config import SessionConfig, make_environment, make_team
     from chamber.rollout.references import reference
     from chamber.testing import run_all, task_checks

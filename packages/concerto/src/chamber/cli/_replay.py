@@ -33,7 +33,7 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
     Exit code 0: it came out as recorded; 1: it did not, or the folder does not verify.
     """
-    from chamber.cli._app import EXIT_NEGATIVE
+    from chamber.cli._groups import EXIT_NEGATIVE
     from chamber.rollout.replay import replay_session
     from chamber.rollout.session import read_session
 

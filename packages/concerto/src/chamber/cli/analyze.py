@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from chamber.cli._app import EXIT_REFUSED, EXIT_STOPPED
+from chamber.cli._groups import OneLineGroup
 
 __all__ = ["EXIT_NOT_LEARNING", "analyze", "main"]
 
@@ -55,31 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-class _Group(click.Group):
-    """A group that answers errors in one line."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo(f"{_NAME}: stopped", err=True)
-            ctx.exit(EXIT_STOPPED)
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise  # Click answers them; a reader that has gone silently
-        except Exception as error:
-            from ripieno._printable import printable
-            from ripieno.errors import RipienoError
-
-            if ctx.params.get("debug"):
-                raise
-            said = printable(" ".join(str(error).split())) or type(error).__name__
-            if not isinstance(error, (RipienoError, OSError, ImportError)):
-                said = f"internal error {type(error).__name__}: {said} ({_NAME} --debug ... shows where)"
-            click.echo(f"{_NAME}: {said}", err=True)
-            ctx.exit(EXIT_REFUSED)
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=OneLineGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(version("ripieno-concerto"), prog_name=_NAME)
 def analyze(debug: bool) -> None:

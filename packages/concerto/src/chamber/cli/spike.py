@@ -5,24 +5,21 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import version
-from typing import Any, NoReturn
 
 import click
 
-from chamber.cli._app import EXIT_REFUSED, EXIT_STOPPED
+from chamber.cli._groups import CommandTable, LazyGroup
 
 __all__ = ["COMMANDS", "EXIT_NOT_LEARNING", "main", "spike"]
 
 EXIT_NOT_LEARNING = 3
 """The run is done, and its curve does not pass the learning-signal check."""
 
-COMMANDS: dict[str, tuple[str, str, str]] = {
+COMMANDS: CommandTable = {
     "train": ("_spike_train", "train_command", "Train an ego beside a frozen partner."),
     "list-configs": ("_spike_configs", "list_configs_command", "List the configurations that come with the package."),
 }
-"""Name of a command -> module, attribute, one line of help (which equals the command's own first line)."""
 
 _NAME = "chamber-spike"
 
@@ -52,55 +49,9 @@ def _say_in_one_line(message: Warning | str, *_where: object) -> None:
     click.echo(f"{_NAME}: warning: {' '.join(str(message).split())}", err=True)
 
 
-class _LazyGroup(click.Group):
-    """A group that loads the module of a command when it is called, and answers errors in one line."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute, _ = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(f"chamber.cli.{module}"), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, click.Abort):
-            click.echo(f"{_NAME}: stopped", err=True)
-            ctx.exit(EXIT_STOPPED)
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
-            raise  # Click answers them; a reader that has gone silently
-        except Exception as error:
-            if ctx.meta.get("debug"):
-                raise
-            _end(ctx, error)
-
-
-def _end(ctx: click.Context, error: Exception) -> NoReturn:
-    """Say in one line what went wrong."""
-    from ripieno._printable import printable
-    from ripieno.errors import RipienoError
-
-    is_expected = isinstance(error, (RipienoError, OSError, ImportError))
-    said = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    text = printable(" ".join(said.split())) or type(error).__name__
-    if not is_expected:
-        text = f"internal error {type(error).__name__}: {text} (--debug shows where)"
-    click.echo(f"{_NAME}: {text}", err=True)
-    for note in getattr(error, "__notes__", ()):
-        click.echo(f"{_NAME}: {note}", err=True)
-    ctx.exit(EXIT_REFUSED)
-
-
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
+    table=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
