@@ -410,6 +410,49 @@ def test_an_update_logs_one_line_with_the_documented_metrics(tmp_path: Path) -> 
     assert "override_rate" not in line
 
 
+def test_the_logged_numbers_are_those_of_the_formulas(tmp_path: Path) -> None:
+    """One step on the whole rollout: the ratios are one, and the critic's errors are the advantages."""
+    cfg = _config(n_epochs=1, batch_size=40)
+    logged = tmp_path / "run.jsonl"
+    context = compute_run_metadata(seed=0, run_kind="test", repo_root=tmp_path)
+    with bind_run_logger(context, jsonl_path=logged) as logger:
+        trainer = _trainer(cfg, logger=logger)
+        happened = _live(trainer, 40)
+        critic = ValueNetwork(obs_dim=WIDTHS[0], hidden_dim=WIDTHS[1])
+        critic.load_state_dict(trainer.state_dict()["critic"])
+        trainer.update()
+    line = json.loads(logged.read_text())
+    values, at_end = (
+        critic(torch.from_numpy(happened[name])).squeeze(-1).detach().double().numpy()[:, 0]
+        for name in ("obs", "final")
+    )
+    at_last = float(critic(torch.from_numpy(happened["last"]))[-1].detach())
+    following = np.append(values[1:], at_last)
+    terminated, truncated = (happened[name][:, 0, 0] for name in ("terminated", "truncated"))
+    following = np.where(terminated, 0.0, np.where(truncated, at_end, following))
+    ends = terminated | truncated
+    advantages, later = np.zeros(40), 0.0
+    for t in reversed(range(40)):
+        delta = happened["rewards"][t, 0, 0] + cfg.happo.gamma * following[t] - values[t]
+        later = advantages[t] = delta + (0.0 if ends[t] else cfg.happo.gamma * cfg.happo.gae_lambda * later)
+    expected = {
+        "advantage_mean": advantages.mean(),
+        "advantage_std": advantages.std(),
+        "value_mean": values.mean(),
+        "value_std": values.std(),
+        "value_loss": (advantages**2).mean(),
+        "explained_variance": 1.0 - advantages.var() / (advantages + values).var(),
+        "policy_loss": 0.0,
+        "approx_kl": 0.0,
+        "clip_fraction": 0.0,
+        "ratio_min": 1.0,
+        "ratio_max": 1.0,
+    }
+    assert {name: line[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert line["dist_entropy"] == pytest.approx(0.82506, abs=1e-5)
+    assert line["actor_grad_norm"] > 0.0
+
+
 def test_overrides_are_logged_and_do_not_change_what_is_learned(tmp_path: Path) -> None:
     context = compute_run_metadata(seed=0, run_kind="test", repo_root=tmp_path)
     states: list[Any] = []
