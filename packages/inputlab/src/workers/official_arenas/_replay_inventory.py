@@ -20,7 +20,14 @@ from workers.official_arenas.protocol import (
     read_bound_bytes,
 )
 
-__all__ = ["ReplayInventory", "origin_state_hash", "parse_replay_inventory", "read_replay_inventory", "replay_identity"]
+__all__ = [
+    "ReplayInventory",
+    "check_replay_inventory",
+    "origin_state_hash",
+    "parse_replay_inventory",
+    "read_replay_inventory",
+    "replay_identity",
+]
 
 ReplayInventory = tuple[dict[str, str], dict[str, dict[str, Any]]]
 """Identity (``benchmark_id``, ``source_revision``) and records by checkpoint id."""
@@ -96,6 +103,15 @@ def parse_replay_inventory(data: bytes) -> ReplayInventory:
         value = written_value(data, max_bytes=MAX_INVENTORY_BYTES) or strict_loads(data, max_bytes=MAX_INVENTORY_BYTES)
     except InputError as error:
         raise OfficialArenaError("Replay inventory is not strict JSON (duplicate keys, depth, size)") from error
+    return check_replay_inventory(value)
+
+
+def check_replay_inventory(value: object) -> ReplayInventory:
+    """Give the records of a parsed inventory, after the hashes of every one were computed again.
+
+    Raises:
+        OfficialArenaError: other fields or counts, a repeated checkpoint, or a hash that differs.
+    """
     if not isinstance(value, dict) or frozenset(cast("dict[str, Any]", value)) != _ROOT_FIELDS:
         raise OfficialArenaError("Replay inventory fields differ")
     root = cast("dict[str, Any]", value)

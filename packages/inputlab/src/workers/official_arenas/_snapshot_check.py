@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ripieno._verdict import Check, VerifyStatus
 from workers.official_arenas._errors import OfficialArenaError
-from workers.official_arenas._evidence import evidence_bytes, is_leftover, parse_json
+from workers.official_arenas._evidence import canonical_and_evidence_bytes, is_leftover, parse_json, sha256_bytes
 from workers.official_arenas._first_capture import (
     CAPTURE_FAILED,
     CAPTURED,
@@ -17,7 +17,7 @@ from workers.official_arenas._first_capture import (
     receipt_name,
     start_name,
 )
-from workers.official_arenas._replay_inventory import parse_replay_inventory
+from workers.official_arenas._replay_inventory import check_replay_inventory
 from workers.official_arenas.protocol import CHECKPOINT_INVENTORY_PROTOCOL, content_hash
 
 __all__ = ["DISPOSITIONS", "SnapshotResult", "check_snapshot"]
@@ -58,11 +58,10 @@ def check_snapshot(contents: Mapping[str, bytes], *, name: str) -> SnapshotResul
     result = SnapshotResult()
     files = {file: data for file, data in contents.items() if not is_leftover(file)}
     try:
-        document = _document(files, name)
-        result.digest = content_hash(document)
+        document, result.digest = _document(files, name)
         artifacts = _artifacts(files, document)
         if artifacts:
-            result.protected = _check_artifacts(files, artifacts, document)
+            result.protected = _check_artifacts(artifacts, document)
             rows = artifacts["checkpoints.json"]["checkpoints"]
             result.visible = {row["checkpoint_id"]: row["visible_state"] for row in rows}
         _check_counts(document)
@@ -86,48 +85,47 @@ def _problem(file: str, detail: str) -> OfficialArenaError:
     return OfficialArenaError(f"{file}: {detail}")
 
 
-def _value(files: Mapping[str, bytes], file: str) -> Any:
-    """Give a value whose every byte is as it was written."""
+def _value(files: Mapping[str, bytes], file: str) -> tuple[Any, str]:
+    """Give a value whose every byte is as it was written, and its content hash."""
     if file not in files:
         raise _problem(file, "is missing")
     try:
         value = parse_json(files[file])
     except OfficialArenaError as error:
         raise _problem(file, "was changed") from error
-    if evidence_bytes(value) != files[file]:
+    canonical, written = canonical_and_evidence_bytes(value)
+    if written != files[file]:
         raise _problem(file, "was changed")
-    return value
+    return value, sha256_bytes(canonical)
 
 
-def _document(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
-    document = _value(files, DISPOSITIONS)
+def _document(files: Mapping[str, bytes], name: str) -> tuple[dict[str, Any], str]:
+    document, digest = _value(files, DISPOSITIONS)
     if not isinstance(document, dict):
         raise _problem(DISPOSITIONS, "was changed")
     fields = cast("dict[str, Any]", document)
-    if name != f"inventory-{content_hash(fields)}":
+    if name != f"inventory-{digest}":
         raise _problem(DISPOSITIONS, "was changed: the folder has another name")
     if fields.get("protocol") != DISPOSITION_PROTOCOL:
         raise _problem(DISPOSITIONS, "is of another protocol")
-    return fields
+    return fields, digest
 
 
 def _artifacts(files: Mapping[str, bytes], document: Mapping[str, Any]) -> dict[str, Any]:
     listed = cast("Mapping[str, str]", document.get("inventory_content_sha256"))
-    values = {file: _value(files, file) for file in sorted(listed)}
-    for file, value in values.items():
-        if content_hash(value) != listed[file]:
+    read = {file: _value(files, file) for file in sorted(listed)}
+    for file, (_, digest) in read.items():
+        if digest != listed[file]:
             raise _problem(file, "was changed")
     for file in files:
         if file != DISPOSITIONS and file not in listed:
             raise _problem(file, "was added")
-    if values and set(values) != set(_ARTIFACTS):
+    if read and set(read) != set(_ARTIFACTS):
         raise _problem(DISPOSITIONS, "lists other artifacts")
-    return values
+    return {file: value for file, (value, _) in read.items()}
 
 
-def _check_artifacts(
-    files: Mapping[str, bytes], artifacts: Mapping[str, Any], document: Mapping[str, Any]
-) -> dict[str, Any]:
+def _check_artifacts(artifacts: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     """The two inventories and the list speak of the same checkpoints, and their hashes are those of their content."""
     captured = document["captured_task_ids"]
     rows = artifacts["checkpoints.json"].get("checkpoints", [])
@@ -136,7 +134,7 @@ def _check_artifacts(
     if [row["checkpoint_id"] for row in rows] != captured or artifacts["units.json"] != captured:
         raise _problem("checkpoints.json", "holds other checkpoints than were captured")
     try:
-        _, records = parse_replay_inventory(files["replays.json"])
+        _, records = check_replay_inventory(artifacts["replays.json"])
     except OfficialArenaError as error:
         raise _problem("replays.json", str(error)) from error
     if list(records) != captured:
