@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,12 @@ from concerto.cli import main
 def test_it_prints_the_version_and_returns(capsys: pytest.CaptureFixture[str]) -> None:
     main()  # the arguments of this test run are not its own
     assert capsys.readouterr().out == f"CONCERTO {__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["api", "policies"])
+def test_the_empty_homes_export_nothing(name: str) -> None:
+    home = importlib.import_module(f"concerto.{name}")
+    assert [member for member in vars(home) if not member.startswith("_")] == []
 
 
 def test_help_and_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
