@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from chamber.cell.checkpoint import load_fitting_policy
@@ -145,6 +144,8 @@ def _task_in_log(log: Path) -> str | None:
 
 
 def _widths(env: Any, uid: str, task: str) -> tuple[int, int]:
+    from gymnasium import spaces  # late: whoever lacks Gymnasium is told by the environment
+
     state = env.observation_space
     for key in ("agent", uid, "state"):
         state = state.spaces.get(key) if isinstance(state, spaces.Dict) else None
