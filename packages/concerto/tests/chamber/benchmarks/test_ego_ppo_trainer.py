@@ -481,6 +481,8 @@ def test_a_linear_decay_takes_the_rate_to_zero(tmp_path: Path) -> None:
             trainer.update()
     rates = [json.loads(text)["learning_rate"] for text in (tmp_path / "run.jsonl").read_text().splitlines()]
     assert rates == pytest.approx([0.04, 0.03, 0.02, 0.01])
+    for optimiser in ("actor_optim", "critic_optim"):
+        assert trainer.state_dict()[optimiser]["param_groups"][0]["lr"] == rates[-1]
 
 
 def test_a_value_clip_and_a_divergence_limit_change_what_is_learned() -> None:
