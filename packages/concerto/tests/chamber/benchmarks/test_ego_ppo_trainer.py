@@ -260,6 +260,14 @@ def test_vectorised_truncation_needs_the_final_observation() -> None:
     assert rollout["final_obs"].tolist() == [[3.0] * WIDTHS[0]]
 
 
+def test_one_environment_that_resets_itself_is_valued_at_its_final_observation() -> None:
+    trainer = _trainer(_config())
+    trainer.act(_obs(np.zeros(WIDTHS[0])))
+    following = np.ones(WIDTHS[0])
+    trainer.observe(_obs(following), 0.0, True, truncated=True, final_obs=_obs(3 * following))
+    assert trainer.training_state()["rollout"]["final_obs"].tolist() == [[3.0] * WIDTHS[0]]
+
+
 @pytest.mark.parametrize("n_envs", [1, 2, 5, 64])
 def test_the_configuration_decides_the_layout(n_envs: int) -> None:
     trainer = _trainer(_config(num_envs=n_envs))

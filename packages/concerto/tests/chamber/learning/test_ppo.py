@@ -68,6 +68,17 @@ def test_it_stops_after_the_epoch_that_moved_the_policy_too_far(target_kl: float
     assert rng.random() == drawn.random()
 
 
+def test_only_the_last_epoch_says_how_far_the_policy_has_moved() -> None:
+    seats, critic = _team(1, lr=1e-2)
+    steps = update_epochs(seats, critic, n_epochs=3, batch_size=16, rng=np.random.default_rng(0))
+    moved = [policy_metrics(steps.policy[0][3 * k : 3 * k + 3], clip_eps=0.2)["kl_estimate"] for k in range(3)]
+    assert moved == sorted(moved)
+    seats, critic = _team(1, lr=1e-2)
+    limit = (moved[0] + 3.0 * moved[1]) / 4.0  # the second epoch is beyond it, the mean of both is not
+    steps = update_epochs(seats, critic, n_epochs=3, batch_size=16, rng=np.random.default_rng(0), target_kl=limit)
+    assert steps.n_epochs == 2
+
+
 def test_the_first_step_sees_ratios_of_one() -> None:
     seats, critic = _team(1)
     steps = update_epochs(seats, critic, n_epochs=1, batch_size=N, rng=np.random.default_rng(0))
