@@ -137,6 +137,9 @@ class Stage0SmokeEnv(RigTaskEnv):
             starts[uid] = np.clip(qpos, model.joint_lower, model.joint_upper)
         return EpisodeStart(starts)
 
+    def _memory(self) -> Mapping[str, NDArray[Any]]:
+        return {}
+
     def _extra_sizes(self) -> Mapping[str, int]:
         return {f"{uid}_tcp_pose": 7 for uid in _SMOKE_ROBOT_UIDS}
 

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber._observations import as_array
-from chamber.envs._forwarding import AttributeForwarding, find_attribute
+from chamber.envs._forwarding import find_attribute
 from chamber.envs._spaces import AnyEnv
+from chamber.envs._training_state import MemorylessWrapper
 
 __all__ = ["PotentialShapingWrapper", "flat_array", "positive", "privileged_accessor"]
 
 
-class PotentialShapingWrapper(AttributeForwarding, gym.Wrapper[Any, Any, Any, Any], ABC):
+class PotentialShapingWrapper(MemorylessWrapper, gym.Wrapper[Any, Any, Any, Any], ABC):
     """Adds ``F = gamma * potential(s') - potential(s)`` to the reward of every step.
 
     Both potentials are read from the live state, right before and right after the inner step. A terminal state has

@@ -21,6 +21,7 @@ from chamber.envs._actions import checked_actions
 from chamber.envs._integers import require_integer, require_integers
 from chamber.envs._render_backend import resolve_render_backend
 from chamber.envs._spaces import Observation
+from chamber.envs._training_state import array_from, require_same, streams_from_text, text_of_streams
 from chamber.envs.errors import ChamberEnvCompatibilityError
 from chamber.sim import RigBackend, SceneSpec, make_backend
 from chamber.sim.robots import robot_model
@@ -152,9 +153,20 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     def _accumulate(self) -> None:
         """Update what is accumulated over an episode, once after every control step."""
 
+    @abstractmethod
+    def _memory(self) -> Mapping[str, NDArray[Any]]:
+        """Give what a task itself keeps from one step to the next and cannot read from the rig, by name.
+
+        These arrays are saved, and written to when a state is loaded; after that `_begin` is called for no copies.
+        """
+
     def _start_stream(self, env: int, name: str) -> None:
         """Start the random numbers of a copy anew; a task with more than one consumer adds ``f"{name}.<consumer>"``."""
         self._generators[env] = derive_substream(name, root_seed=self.root_seed).default_rng()
+
+    def _streams(self) -> Mapping[str, dict[int, np.random.Generator]]:
+        """Give the random numbers of all copies, by consumer; a task with more than one consumer adds to it."""
+        return {"start": self._generators}
 
     # --- the Gymnasium interface ----------------------------------------------------------------------------
 
@@ -268,6 +280,73 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
             },
             "extra": {name: value.astype(np.float32) for name, value in self._extra_observation().items()},
         }
+
+    # --- going on where a run was ---------------------------------------------------------------------------
+
+    def save_training_state(self) -> dict[str, Any]:
+        """Give all that decides what happens next, in every copy: nested dictionaries of arrays, numbers and text.
+
+        Raises:
+            gymnasium.error.ResetNeeded: there was no reset.
+        """
+        if not self._is_ready:
+            raise gym.error.ResetNeeded("call reset() before save_training_state()")
+        return {
+            **self._identity(),
+            "rig": np.stack([self.rig.save_state(env) for env in range(self.num_envs)]),
+            **{name: array.copy() for name, array in self._remembered().items()},
+            **{
+                name: text_of_streams(streams[env] for env in range(self.num_envs))
+                for name, streams in self._named_streams().items()
+            },
+        }
+
+    def load_training_state(self, state: Mapping[str, Any]) -> Observation:
+        """Go back to a state that `save_training_state` gave, in this process or another one, to the last bit.
+
+        Args:
+            state: arrays may be tensors on the CPU.
+
+        Returns:
+            The observation that the last step or reset gave.
+
+        Raises:
+            InputError: the state is of another task, condition, number of copies, seed, length of episodes or version
+                of the simulator, or a field is missing or wrong; the message names it, and nothing has changed then.
+        """
+        require_same(state, self._identity())
+        rig = array_from(state, "rig", like=np.stack([self.rig.save_state(0)] * self.num_envs))
+        remembered = {name: array_from(state, name, like=now) for name, now in self._remembered().items()}
+        streams = {name: streams_from_text(state, name, count=self.num_envs) for name in self._named_streams()}
+        for env, saved in enumerate(rig):
+            self.rig.restore_state(env, saved)
+        for name, now in self._remembered().items():
+            now[...] = remembered[name]
+        for name, generators in self._named_streams().items():
+            generators.update(enumerate(streams[name]))
+        self._was_reset[:] = True
+        self._is_ready = True
+        self._begin(np.arange(0))  # no copy forgets anything, but what was measured is measured again
+        return self._observation()
+
+    def _identity(self) -> dict[str, Any]:
+        """Give what must be the same where a state is loaded."""
+        return {
+            "task": self._substream,
+            "condition_id": getattr(self, "condition_id", None),
+            "robots": ", ".join(self.agent_uids),
+            "num_envs": self.num_envs,
+            "root_seed": self.root_seed,
+            "episode_length": self.episode_length,
+            "simulator": self.rig.name,
+        }
+
+    def _remembered(self) -> dict[str, NDArray[Any]]:
+        own = {f"memory.{name}": array for name, array in self._memory().items()}
+        return {"goal": self.goal, "elapsed_steps": self.elapsed_steps, **own}
+
+    def _named_streams(self) -> dict[str, dict[int, np.random.Generator]]:
+        return {f"streams.{name}": generators for name, generators in self._streams().items()}
 
     # --- shared pieces of tasks -----------------------------------------------------------------------------
 

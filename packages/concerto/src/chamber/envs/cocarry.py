@@ -302,6 +302,9 @@ class CoCarryEnv(RigTaskEnv):
     def _accumulate(self) -> None:
         self._measure(is_new_step=True)
 
+    def _memory(self) -> Mapping[str, NDArray[Any]]:
+        return {"max_tilt_deg": self._max_tilt_deg, "max_stress": self._max_stress, "steps_met": self._steps_met}
+
     def _measure(self, *, is_new_step: bool = False) -> None:
         """Read from the rig, once per step, what evaluation, reward and observation share."""
         self._bar_pose = self.rig.body_pose(BAR)

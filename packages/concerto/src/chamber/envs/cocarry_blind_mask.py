@@ -10,8 +10,9 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from chamber._observations import leaf
-from chamber.envs._forwarding import AttributeForwarding, find_attribute
+from chamber.envs._forwarding import find_attribute
 from chamber.envs._spaces import AnyEnv, Observation
+from chamber.envs._training_state import MemorylessWrapper
 
 __all__ = ["COCARRY_BLIND_MASK_START", "COCARRY_BLIND_MASK_STOP", "CoCarryEgoBlindMask", "mask_ego_state"]
 
@@ -35,7 +36,7 @@ def mask_ego_state(state: ArrayLike) -> NDArray[np.float32]:
     return masked
 
 
-class CoCarryEgoBlindMask(AttributeForwarding, gym.ObservationWrapper[Observation, Any, Observation]):
+class CoCarryEgoBlindMask(MemorylessWrapper, gym.ObservationWrapper[Observation, Any, Observation]):
     """Masks ``obs["agent"][ego]["state"]``; everything else, and the space, stays as it is.
 
     An ego that was trained with this mask is evaluated with it.

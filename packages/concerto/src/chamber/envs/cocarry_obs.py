@@ -10,9 +10,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from chamber.envs._forwarding import AttributeForwarding
 from chamber.envs._spaces import AnyEnv, Observation
 from chamber.envs._state_synthesis import Float32Array, StateField, StateSynthesizer, pose_field
+from chamber.envs._training_state import MemorylessWrapper
 from chamber.envs.cocarry import COCARRY_DEFAULT_EPISODE_LENGTH, CoCarryEnv, make_cocarry_env
 from chamber.envs.errors import ChamberEnvCompatibilityError
 
@@ -56,7 +56,7 @@ def adapt_partner_joints(joints: Float32Array, *, arm_dof: int) -> Float32Array:
     return adapted
 
 
-class CoCarryEgoStateSynthesizer(AttributeForwarding, gym.ObservationWrapper[Observation, Any, Observation]):
+class CoCarryEgoStateSynthesizer(MemorylessWrapper, gym.ObservationWrapper[Observation, Any, Observation]):
     """Adds the ``state`` of both robots to a co-carry environment.
 
     The ego's (46) is its qpos (9) and qvel (9), the partner's in the places of a Panda (9 and 9), the pose of the bar

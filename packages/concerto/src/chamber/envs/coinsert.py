@@ -355,6 +355,14 @@ class CoInsertEnv(RigTaskEnv):
         is_met = self._is_seated & self._is_static & self._is_settled & self._is_within_force()
         self._ticks_met = np.where(is_met, self._ticks_met + 1, 0)
 
+    def _memory(self) -> Mapping[str, NDArray[Any]]:
+        return {
+            "peak_insert_force": self._peak_insert_force,
+            "peak_couple_wrench": self._peak_couple_wrench,
+            "max_penetration": self._max_penetration,
+            "ticks_met": self._ticks_met,
+        }
+
     def _is_within_force(self) -> NDArray[np.bool_]:
         return (self._peak_insert_force <= self.limits.f_insert_max_n) & (
             self._peak_couple_wrench <= self.limits.f_couple_max_n

@@ -7,10 +7,11 @@ from typing import Any, cast
 import gymnasium as gym
 from gymnasium import spaces
 
-from chamber.envs._forwarding import AttributeForwarding, find_attribute
+from chamber.envs._forwarding import find_attribute
 from chamber.envs._spaces import AnyEnv, Observation, zeros_like
 from chamber.envs._stage1_rules import ConditionConfig, resolve_condition
 from chamber.envs._state_synthesis import StateField, StateSynthesizer, pose_field
+from chamber.envs._training_state import MemorylessWrapper
 
 __all__ = ["STATE_LAYOUT_VERSION", "Stage1ASStateSynthesizer", "Stage1OMChannelFilter"]
 
@@ -23,7 +24,7 @@ _VISION_ONLY = "stage1_pickplace_vision_only"
 _VISION_ONLY_EXTRAS = frozenset({"tcp_pose", "goal_pos"})
 
 
-class Stage1ASStateSynthesizer(AttributeForwarding, gym.ObservationWrapper[Observation, Any, Observation]):
+class Stage1ASStateSynthesizer(MemorylessWrapper, gym.ObservationWrapper[Observation, Any, Observation]):
     """Adds ``obs["agent"][uid]["state"]`` in the conditions that vary the action space; elsewhere it does nothing.
 
     The ego's state is ``[ego qpos, ego qvel, partner qpos, partner qvel, cube_pose 7, goal_pos 3, tcp_pose 7]``, the
@@ -54,7 +55,7 @@ class Stage1ASStateSynthesizer(AttributeForwarding, gym.ObservationWrapper[Obser
         return observation if self._synthesize is None else self._synthesize(observation)
 
 
-class Stage1OMChannelFilter(AttributeForwarding, gym.ObservationWrapper[Observation, Any, Observation]):
+class Stage1OMChannelFilter(MemorylessWrapper, gym.ObservationWrapper[Observation, Any, Observation]):
     """Sets to zero what the condition ``stage1_pickplace_vision_only`` does not give; elsewhere it does nothing.
 
     Zero are all channels of all robots, and all extras but ``tcp_pose`` and ``goal_pos``. Pictures stay. Zeros have the

@@ -210,6 +210,12 @@ class Stage1PickPlaceEnv(RigTaskEnv):
     def _accumulate(self) -> None:
         self._draw_noise(np.arange(self.num_envs))
 
+    def _memory(self) -> Mapping[str, NDArray[Any]]:
+        return {"force_torque_noise": self._force_torque_noise}
+
+    def _streams(self) -> Mapping[str, dict[int, np.random.Generator]]:
+        return {**super()._streams(), "force_torque": self._noise_generators}
+
     def _draw_noise(self, env_idx: NDArray[np.int64]) -> None:
         """Draw the noise of the coming observation once, so that reading it twice gives the same."""
         if self._force_torque_noise_sigma > 0.0:

@@ -9,13 +9,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.envs._forwarding import AttributeForwarding
 from chamber.envs._pbrs import flat_array
+from chamber.envs._training_state import MemorylessWrapper
 
 __all__ = ["Stage1AutoResetWrapper"]
 
 
-class Stage1AutoResetWrapper(AttributeForwarding, gym.Wrapper[Any, Any, Any, Any]):
+class Stage1AutoResetWrapper(MemorylessWrapper, gym.Wrapper[Any, Any, Any, Any]):
     """Resets the copies whose episode is over, right after the step that ended it.
 
     Such a step gives the observation after the reset, while reward, flags and ``info`` are those of the step;

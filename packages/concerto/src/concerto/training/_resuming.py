@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from concerto.training.checkpoints import CheckpointError, CheckpointMetadata, load_checkpoint_file
 from concerto.training.protocols import EnvLike, PartnerLike, ResumableEnv, SafetyDriver
+from ripieno.errors import InputError
 
 __all__ = [
     "ResumePoint",
     "RunningEpisode",
+    "layer_that_cannot_save",
     "load_env_state",
     "observation_sha256",
     "read_resume_point",
@@ -81,7 +83,7 @@ class ResumePoint:
         metadata: of its sidecar; ``sha256`` is the digest of the payload.
         trainer_state_dict: networks and optimisers.
         trainer: ``training_state`` of the trainer.
-        env: ``save_training_state`` of N copies; None for one.
+        env: ``save_training_state`` of N copies, with arrays as NumPy arrays; None for one.
         loop: state of the loop, with arrays as NumPy arrays.
     """
 
@@ -118,7 +120,7 @@ def read_resume_point(path: Path, *, config_hash: str) -> ResumePoint:
             f"{path} belongs to a run of another configuration (fingerprint {loop['config_hash']}, this one has "
             f"{config_hash}); resume with the configuration and the overrides of that run"
         )
-    return ResumePoint(path, metadata, state_dict, found["trainer"], found["env"], loop)
+    return ResumePoint(path, metadata, state_dict, found["trainer"], to_arrays(found["env"]), loop)
 
 
 def replay(
@@ -173,15 +175,34 @@ def load_env_state(env: EnvLike, state: dict[str, Any] | None, *, sha256: str) -
     Raises:
         CheckpointError: they cannot be brought back, or show another observation.
     """
-    if state is None or not isinstance(env, ResumableEnv):
+    layer = layer_that_cannot_save(env)
+    if layer is not None:
         raise CheckpointError(
-            f"a run with several copies of {type(env).__name__} cannot be resumed: the environment has no "
-            "save_training_state and load_training_state"
+            f"a run with several copies of {type(layer).__name__} cannot be resumed: it has no save_training_state and "
+            "load_training_state"
         )
-    obs = env.load_training_state(state)
+    if state is None:
+        raise CheckpointError("the checkpoint holds no state of the environment: it was saved by a run with one copy")
+    try:
+        obs = cast("ResumableEnv", env).load_training_state(state)
+    except InputError as error:
+        raise CheckpointError(f"the environment refuses the state of the checkpoint: {error}") from error
     if observation_sha256(obs) != sha256:
         raise _not_the_same("observation")
     return obs
+
+
+def layer_that_cannot_save(env: object) -> object | None:
+    """Give the outermost layer of an environment that is no `ResumableEnv`; None when the whole can be saved.
+
+    A wrapper may have the methods only to pass them on, so what it wraps (its attribute ``env``) is asked as well.
+    """
+    layer: object = env
+    while hasattr(layer, "step"):
+        if not isinstance(layer, ResumableEnv):
+            return layer
+        layer = getattr(layer, "__dict__", {}).get("env")
+    return None
 
 
 def observation_sha256(obs: Any) -> str:

@@ -29,6 +29,7 @@ from concerto.training._resuming import (
     RESUME_KEY,
     ResumePoint,
     RunningEpisode,
+    layer_that_cannot_save,
     load_env_state,
     observation_sha256,
     read_resume_point,
@@ -276,7 +277,9 @@ class _Run:
         self.is_told_executed = any(
             parameter.name == "executed_action" or parameter.kind is parameter.VAR_KEYWORD for parameter in accepted
         )
-        self.can_resume = isinstance(trainer, ResumableTrainer) and (self.n_envs == 1 or isinstance(env, ResumableEnv))
+        self.can_resume = isinstance(trainer, ResumableTrainer) and (
+            self.n_envs == 1 or layer_that_cannot_save(env) is None
+        )
         self.started = self.last_report = time.perf_counter()
         self.frames_before = 0
 
@@ -389,7 +392,7 @@ class _Run:
             payload[RESUME_KEY] = {
                 "format": RESUME_FORMAT,
                 "trainer": trainer.training_state(),
-                "env": cast("ResumableEnv", self.env).save_training_state() if self.n_envs > 1 else None,
+                "env": to_tensors(cast("ResumableEnv", self.env).save_training_state()) if self.n_envs > 1 else None,
                 "loop": to_tensors(self.state()),
             }
         path = save_checkpoint(

@@ -58,14 +58,23 @@ class EnvLike(Protocol):
 
 @runtime_checkable
 class ResumableEnv(Protocol):
-    """N copies whose state can be saved and loaded, so that a run with them can be resumed."""
+    """N copies whose state can be saved and loaded, so that a run with them can be resumed.
+
+    A wrapper that passes both methods on counts as one only when what it wraps is one.
+    """
 
     def save_training_state(self) -> dict[str, Any]:
-        """Give everything that decides what happens next: nested dictionaries of tensors, numbers, text and None."""
+        """Give everything that decides what happens next: nested dictionaries of arrays, numbers, text and None.
+
+        Arrays may be tensors.
+        """
         ...
 
     def load_training_state(self, state: dict[str, Any]) -> Any:
-        """Go back to a saved state and give the observation of it, the one that the last step or reset gave."""
+        """Go back to a saved state and give the observation of it, the one that the last step or reset gave.
+
+        What was an array or a tensor is a NumPy array.
+        """
         ...
 
 

@@ -121,8 +121,8 @@ class ResumableVectorWalks(VectorWalks):
         }
 
     def load_training_state(self, state: dict[str, Any]) -> Any:
-        self.positions = state["positions"].numpy().copy()
-        self.ages = state["ages"].numpy().copy()
+        self.positions = state["positions"].copy()
+        self.ages = state["ages"].copy()
         self.rng.bit_generator.state = state["generator"]
         return self.observation()
 
