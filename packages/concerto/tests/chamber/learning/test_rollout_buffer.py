@@ -77,7 +77,7 @@ def test_overrides_are_counted_where_executed_actions_are_known() -> None:
     buffer = RolloutBuffer(n_envs=1, obs_dim=OBS, action_dim=ACTION, capacity=4)
     executed = [None, np.array([[3.0, 4.0]], np.float32), np.zeros((1, ACTION), np.float32), None]
     for step, action in enumerate(executed):
-        proposed = np.full((1, ACTION), step, np.float32)
+        proposed = np.full((1, ACTION), 1 + step, np.float32)
         buffer.propose(np.zeros((1, OBS), np.float32), proposed)
         buffer.complete(np.zeros((1, OBS), np.float32), 0.0, executed=None if action is None else proposed + action)
     assert buffer.override_metrics() == {"override_rate": 0.25, "override_norm_mean": 5.0}
