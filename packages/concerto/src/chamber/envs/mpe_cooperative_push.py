@@ -260,11 +260,13 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
 
         The mean velocity differs from the command where a wall cut the motion short.
         """
+        first_uid, second_uid = self.agent_uids
+        (ax, ay), (bx, by) = self._positions
+        (ax0, ay0), (bx0, by0) = self._last_positions
+        radius = self.robot_radius
         return {
-            uid: AgentSnapshot(
-                position=np.array((x, y)), velocity=np.array(((x - x0) / DT, (y - y0) / DT)), radius=self.robot_radius
-            )
-            for uid, (x, y), (x0, y0) in zip(self.agent_uids, self._positions, self._last_positions, strict=True)
+            first_uid: AgentSnapshot(np.array((ax, ay)), np.array(((ax - ax0) / DT, (ay - ay0) / DT)), radius),
+            second_uid: AgentSnapshot(np.array((bx, by)), np.array(((bx - bx0) / DT, (by - by0) / DT)), radius),
         }
 
     def executable_action(self, uid: str, action: FloatArray) -> FloatArray:

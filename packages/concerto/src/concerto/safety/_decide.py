@@ -16,12 +16,13 @@ Every number that cannot be used (overflow of finite but absurd input) leads to 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from concerto.safety._active_set import float_scratch_shape, int_scratch_length, project_onto_rows
-from concerto.safety._assembly import all_finite
+from concerto.safety._assembly import all_finite, is_state
 from concerto.safety._barrier import pair_barrier
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import FloatArray
@@ -33,12 +34,201 @@ from concerto.safety.stopping import (
     planned_deceleration,
 )
 
-__all__ = ["BRAKING", "FALLBACK", "PASS_THROUGH", "QP", "decide", "update_slacks"]
+__all__ = [
+    "BAD_INPUT",
+    "BRAKING",
+    "FALLBACK",
+    "PASS_THROUGH",
+    "QP",
+    "AnswerLayout",
+    "answer",
+    "answer_layout",
+    "decide",
+    "pack_settings",
+    "update_slacks",
+]
 
 PASS_THROUGH, QP, BRAKING, FALLBACK = 0, 1, 2, 3
+BAD_INPUT = -1
+"""A number of the state is not finite, or a radius is negative."""
 
 _MIX_HALVINGS = 5
 """Steps of the search between braking and the candidate: the mix is at most 1/32 away from the best one."""
+
+
+# --- one control step in one call ---------------------------------------------------------------------------------
+#
+# To hand an array to compiled code costs more than what the code does with it, so `answer` takes few and long ones.
+
+_N_HEAD = 2
+"""The clearance of the stopping plan and its deceleration come first in an answer."""
+_N_SCALARS = 10
+"""Numbers at the beginning of the settings."""
+
+
+class AnswerLayout(NamedTuple):
+    """Where an answer of `answer` holds what, for n partners.
+
+    Attributes:
+        margin: clearance of the stopping plan, m.
+        planned: deceleration of the stopping plan, m/s^2.
+        filtered: candidate before any braking.
+        barriers: per partner, m/s.
+        gaps: per partner, m.
+        slacks: per partner, m/s^2.
+        losses: per partner; undefined without a past.
+        length: of the whole. What is not named is the forecast of positions, then of velocities.
+    """
+
+    margin: int
+    planned: int
+    filtered: slice
+    barriers: slice
+    gaps: slice
+    slacks: slice
+    losses: slice
+    length: int
+
+
+def answer_layout(n_partners: int, n_actions: int, dim: int) -> AnswerLayout:
+    """Give the layout; `answer` reads and writes by the same arithmetic."""
+    n, start = n_partners, _N_HEAD + n_actions
+    barriers, gaps, slacks, losses = (slice(start + k * n, start + (k + 1) * n) for k in range(4))
+    return AnswerLayout(0, 1, slice(_N_HEAD, start), barriers, gaps, slacks, losses, start + 4 * n + 2 * n * dim)
+
+
+def pack_settings(
+    *,
+    gamma: float,
+    tau_brake: float,
+    dt: float,
+    eta: float,
+    slack_bound: float,
+    jacobian: FloatArray,
+    drift: FloatArray,
+    brakes: EgoBrakes,
+    is_velocity_command: bool,
+) -> FloatArray:
+    """Give what `answer` must know of the ego in one vector; the declarations of the partners are to follow it.
+
+    Args:
+        gamma: rate of the barrier, 1/s.
+        tau_brake: time to collision below which the ego brakes, s.
+        dt: control period, s.
+        eta: learning rate of the slack.
+        slack_bound: largest absolute slack, m/s^2.
+        jacobian: ego acceleration per unit action, shape ``(d, m)``.
+        drift: ego acceleration at zero action, shape ``(d,)``.
+        brakes: of the ego.
+        is_velocity_command: the drift follows the velocity: it is ``-v/dt`` in place of ``drift``.
+    """
+    scalars = (
+        gamma, tau_brake, dt, eta, slack_bound, brakes.capacity, brakes.action_limit, brakes.is_immediate, brakes.holds,
+        is_velocity_command,
+    )  # fmt: skip
+    arrays = (
+        jacobian,
+        drift,
+        brakes.action_from_accel,
+        brakes.offset_at_rest,
+        brakes.offset_from_velocity,
+        brakes.missed,
+    )
+    return np.concatenate([np.array(scalars, dtype=np.float64), *(part.ravel() for part in arrays)], dtype=np.float64)
+
+
+@njit(cache=True, error_model="numpy")
+def answer(
+    nominal: FloatArray,
+    bodies: FloatArray,
+    radii: FloatArray,
+    given_forecast: FloatArray,
+    settings: FloatArray,
+    memory: FloatArray,
+    has_past: bool,
+    target: float,
+    action: FloatArray,
+    out: FloatArray,
+) -> int:
+    """Check the state, learn from the last forecast, and decide: one whole control step.
+
+    Args:
+        nominal: wanted action, shape ``(m,)``.
+        bodies: positions, ego first, then velocities in the same order, m and m/s, shape ``(2 (n + 1) d,)``.
+        radii: ego first, m, shape ``(n + 1,)``.
+        given_forecast: positions of the partners one control period ahead, then their velocities, shape ``(2 n d,)``;
+            empty for constant velocities.
+        settings: as `pack_settings` gives them, followed by the partners' largest accelerations (m/s^2) and speeds
+            (m/s), and the braking of each pair that the barrier counts on (m/s^2), each of shape ``(n,)``.
+        memory: answer of the step before, see `answer_layout`; without a past only slacks and deceleration count.
+        has_past: whether the forecast in ``memory`` was made for this step.
+        target: value the mean conformal loss is driven to.
+        action: output, the action to apply, shape ``(m,)``.
+        out: output, see `answer_layout`.
+
+    Returns:
+        The source code of the action; or `BAD_INPUT`, and nothing has been written.
+    """
+    if not is_state(nominal, bodies, radii) or not all_finite(given_forecast):
+        return BAD_INPUT
+    m = nominal.shape[0]
+    n = radii.shape[0] - 1
+    d = bodies.shape[0] // (2 * (n + 1))
+    dt = settings[2]
+    positions = bodies[: (n + 1) * d].reshape((n + 1, d))
+    velocities = bodies[(n + 1) * d :].reshape((n + 1, d))
+
+    k = _N_SCALARS
+    jacobian = settings[k : k + d * m].reshape((d, m))
+    k += d * m
+    drift = settings[k : k + d]
+    k += d
+    if settings[9] != 0.0:
+        drift = np.empty(d)
+        for axis in range(d):
+            drift[axis] = -velocities[0, axis] / dt
+    action_from_accel = settings[k : k + m * d].reshape((m, d))
+    k += m * d
+    offset_at_rest = settings[k : k + m]
+    k += m
+    offset_from_velocity = settings[k : k + m * d].reshape((m, d))
+    k += m * d
+    missed = settings[k : k + d * d].reshape((d, d))
+    k += d * d
+    brakes = EgoBrakes(
+        action_from_accel, offset_at_rest, offset_from_velocity, missed, settings[5], settings[6],
+        settings[7] != 0.0, settings[8] != 0.0,
+    )  # fmt: skip
+    alphas = settings[k + 2 * n : k + 3 * n]
+
+    start = _N_HEAD + m
+    first = start + 4 * n  # of the forecast
+    half = n * d
+    slacks = out[start + 2 * n : start + 3 * n]
+    slacks[:] = memory[start + 2 * n : start + 3 * n]
+    if has_past:
+        update_slacks(
+            slacks, positions, velocities, radii, memory[first : first + half].reshape((n, d)),
+            memory[first + half : first + 2 * half].reshape((n, d)), alphas, dt, target, settings[3], settings[4],
+            out[start + 3 * n : first],
+        )  # fmt: skip
+    forecast = out[first + half : first + 2 * half].reshape((n, d))
+    if given_forecast.shape[0] > 0:
+        out[first : first + 2 * half] = given_forecast
+    else:
+        for i in range(n):
+            for axis in range(d):
+                out[first + i * d + axis] = positions[i + 1, axis] + dt * velocities[i + 1, axis]
+                forecast[i, axis] = velocities[i + 1, axis]
+    code, out[0], out[1] = decide(
+        nominal, positions, velocities, radii, forecast, settings[k : k + n], settings[k + n : k + 2 * n], alphas,
+        slacks, jacobian, drift, brakes, memory[1], settings[0], settings[1], dt, action, out[_N_HEAD:start],
+        out[start : start + n], out[start + n : start + 2 * n],
+    )  # fmt: skip
+    return code
+
+
+# --- what it consists of ----------------------------------------------------------------------------------------
 
 
 @njit(cache=True, error_model="numpy")

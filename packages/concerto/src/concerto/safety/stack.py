@@ -30,16 +30,29 @@ Examples:
 from __future__ import annotations
 
 import math
+import struct
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from concerto.safety._assembly import affine_map, bad_state_error, is_state, pack_states
+from concerto.safety._assembly import affine_map, bad_state_error, is_state, pack_states, plain_vectors
 from concerto.safety._barrier import DEFAULT_CBF_GAMMA, barrier_values
-from concerto.safety._decide import BRAKING, FALLBACK, PASS_THROUGH, QP, decide, update_slacks
+from concerto.safety._decide import (
+    BAD_INPUT,
+    BRAKING,
+    FALLBACK,
+    PASS_THROUGH,
+    QP,
+    AnswerLayout,
+    answer,
+    answer_layout,
+    pack_settings,
+)
 from concerto.safety.api import (
     DEFAULT_EPSILON,
     DEFAULT_ETA,
@@ -59,13 +72,14 @@ from concerto.safety.stopping import EgoBrakes, PartnerMotionBound
 
 __all__ = ["SafetySource", "SafetyStack", "StackStep"]
 
-
 _MAX_REFINEMENTS = 12
 """Enough for singular values down to a tenth of the damping."""
 _HOLDING_TOLERANCE = 1e-9
 """Share of its limits by which an ego at rest may fail to hold its weight."""
 _INVERSE_TOLERANCE = 1e-12
 """Share of an acceleration that the inverse of the ego's map may miss before it is refined."""
+_NO_FORECAST = np.empty(0)
+_new = object.__new__
 
 
 class SafetySource(StrEnum):
@@ -87,6 +101,37 @@ _SOURCE_OF_CODE = {
     BRAKING: SafetySource.BRAKING,
     FALLBACK: SafetySource.FALLBACK,
 }
+
+
+_Scene = tuple[FloatArray, FloatArray, FloatArray]
+"""Bodies, radii and forecast, as `answer` takes them."""
+
+
+class _Reader(NamedTuple):
+    """Reads attributes of `StackStep` in the numbers that the compiled code wrote."""
+
+    layout: AnswerLayout
+    pairs: list[tuple[str, str]]
+
+    def read(self, name: str, numbers: FloatArray, has_past: bool) -> Any:
+        match name:
+            case "lambda_":
+                return self.by_pair(numbers[self.layout.slacks])
+            case "filtered_action":
+                return numbers[self.layout.filtered].copy()
+            case "barrier_values":
+                return self.by_pair(numbers[self.layout.barriers])
+            case "gaps_m":
+                return self.by_pair(numbers[self.layout.gaps])
+            case "prediction_loss":
+                return self.by_pair(numbers[self.layout.losses]) if has_past else None
+            case "stopping_margin_m":
+                return float(numbers[self.layout.margin])
+            case _:
+                raise AttributeError(f"'StackStep' object has no attribute {name!r}")
+
+    def by_pair(self, values: FloatArray) -> LambdaDict:
+        return dict(zip(self.pairs, values.tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +165,23 @@ class StackStep:
     stopping_margin_m: float
     fallback_fired: bool
     solve_ms: float
+
+    # A loop that trains reads little of an answer, and to make all of it costs more than the decision. So a stack
+    # leaves out what can be read in `_written` until somebody asks.
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            written = self.__dict__.get("_written")
+            if written is None:
+                raise AttributeError(f"'StackStep' object has no attribute {name!r}")
+            reader, numbers, has_past = written
+            value = self.__dict__[name] = reader.read(name, numbers, has_past)
+            return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give all attributes: copies and pickles hold plain values."""
+        return {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
 
     def to_info(self) -> dict[str, object]:
         """Give the step as values that JSON can hold: pairs become ``"a|b"``, numbers that are not finite None."""
@@ -239,9 +301,11 @@ class SafetyStack:
         self._n_warmup_steps = int(n_warmup_steps)
         self._tau_brake = float(tau_brake)
         self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
-        self._fixed_maps: tuple[FloatArray, FloatArray, EgoBrakes] | None = None
+        self._dim = self._model.position_dim
+        self._action_shape = (self._model.action_dim,)
+        self._fixed_maps: FloatArray | None = None
         if type(self._model) in {DoubleIntegratorControlModel, VelocityCommandControlModel}:
-            origin = np.zeros(self._model.position_dim)
+            origin = np.zeros(self._dim)
             self._fixed_maps = self._maps_in(AgentSnapshot(origin, origin, 0.0))
         self.reset()
 
@@ -249,10 +313,18 @@ class SafetyStack:
         """Forget the slack, the partners and the last step. Nothing here is random: ``seed`` changes nothing."""
         self._partners: tuple[str, ...] | None = None
         self._partner_id: str | None = None
-        self._slacks = np.zeros(0)
+        self._n_bodies = 0  # of a scene that `_same_again` can read
+        self._radius_values: list[float] = []
+        self._layout = answer_layout(0, *self._action_shape, self._dim)
+        self._reader = _Reader(self._layout, [])
         self._warmup_steps_remaining = 0
-        self._last_forecast: tuple[FloatArray, FloatArray] | None = None
-        self._planned_deceleration = math.inf
+        self._forget_last_step(np.zeros(self._layout.length))
+
+    def _forget_last_step(self, memory: FloatArray) -> None:
+        """Keep the slack in ``memory``, and nothing else."""
+        self._memory = memory
+        self._memory[self._layout.planned] = math.inf
+        self._has_past = False
 
     @property
     def ego_uid(self) -> str:
@@ -287,7 +359,7 @@ class SafetyStack:
     @property
     def state(self) -> SafetyState:
         """A copy of the conformal state: slack per ego pair and steps of warm-up that remain."""
-        slack = dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)) if self._partners is not None else {}
+        slack = self._reader.by_pair(self._memory[self._layout.slacks])
         return SafetyState(slack, self._epsilon, self._eta, self._warmup_steps_remaining)
 
     def restore(self, state: SafetyState, *, partner_id: str | None = None) -> None:
@@ -322,13 +394,12 @@ class SafetyStack:
         self.reset()
         if partners:
             self._meet(partners, partner_id)
-            self._slacks = np.array([by_partner[uid] for uid in partners], dtype=np.float64)
+            self._memory[self._layout.slacks] = [by_partner[uid] for uid in partners]
             self._warmup_steps_remaining = int(remaining)
 
     def start_episode(self) -> None:
         """Forget the last step, keep the slack: the next forecast error must not span a reset of the environment."""
-        self._last_forecast = None
-        self._planned_deceleration = math.inf
+        self._forget_last_step(self._memory.copy())  # steps that were answered still read theirs
 
     def step(
         self,
@@ -354,40 +425,31 @@ class SafetyStack:
         """
         started = time.perf_counter()
         nominal = _as_vector("nominal_action", nominal_action)
-        partners = self._partners_of(agent_states)
-        uids = (self._ego_uid, *partners)
-        states = [agent_states[uid] for uid in uids]
-        predicted = self._forecasts_of(partner_predicted_states, partners)
-        packed, radii = pack_states(uids, states, predicted)
-        self._check(nominal, packed, radii, uids, states, predicted)
-        n = len(uids)
-        positions, velocities = packed[:n], packed[n : 2 * n]
-        forecast = self._forecast(packed, n, is_given=bool(predicted))
-        jacobian, drift, brakes = self._ego_maps(states[0])
-
-        self._meet(partners, partner_id)
-        loss = self._update_slack(positions, velocities, radii)
-        action, filtered = np.empty_like(nominal), np.empty_like(nominal)
-        barriers, gaps = np.empty(n - 1), np.empty(n - 1)
-        code, margin, self._planned_deceleration = decide(
-            nominal, positions, velocities, radii, forecast[1], self._max_accelerations, self._max_speeds, self._alphas,
-            self._slacks, jacobian, drift, brakes, self._planned_deceleration, self._gamma, self._tau_brake, self._dt,
-            action, filtered, barriers, gaps,
-        )  # fmt: skip
-        self._last_forecast = forecast
-        return StackStep(
-            action=action,
-            nominal_action=nominal,
-            filtered_action=filtered,
-            source=_SOURCE_OF_CODE[code],
-            barrier_values=dict(zip(self._pair_keys, barriers.tolist(), strict=True)),
-            gaps_m=dict(zip(self._pair_keys, gaps.tolist(), strict=True)),
-            lambda_=dict(zip(self._pair_keys, self._slacks.tolist(), strict=True)),
-            prediction_loss=None if loss is None else dict(zip(self._pair_keys, loss, strict=True)),
-            stopping_margin_m=margin,
-            fallback_fired=code >= BRAKING,
-            solve_ms=1e3 * (time.perf_counter() - started),
-        )
+        scene = self._same_again(nominal, agent_states, partner_predicted_states, partner_id)
+        if scene is None:
+            scene = self._read(nominal, agent_states, partner_predicted_states, partner_id)
+        has_past, target = self._has_past, self._epsilon
+        is_warming_up = has_past and self._warmup_steps_remaining > 0
+        if is_warming_up:
+            target -= 0.5 * abs(target)
+        action, numbers = np.empty(self._action_shape), np.empty(self._layout.length)
+        code = answer(nominal, *scene, self._settings, self._memory, has_past, target, action, numbers)
+        if code == BAD_INPUT:
+            self._read(nominal, agent_states, partner_predicted_states, partner_id)
+            raise AssertionError("the compiled check refused numbers that are all good")
+        if is_warming_up:
+            self._warmup_steps_remaining -= 1
+        self._memory = numbers
+        self._has_past = True
+        step = _new(StackStep)
+        attributes = step.__dict__  # a third of the time that the constructor takes
+        attributes["action"] = action
+        attributes["nominal_action"] = nominal
+        attributes["source"] = _SOURCE_OF_CODE[code]
+        attributes["fallback_fired"] = code >= BRAKING
+        attributes["_written"] = self._reader, numbers, has_past
+        attributes["solve_ms"] = 1e3 * (time.perf_counter() - started)
+        return step
 
     def barrier_values(self, agent_states: Mapping[str, AgentSnapshot]) -> LambdaDict:
         """Give h of every ego pair in a state, m/s, with the braking this stack counts on; nothing is decided.
@@ -403,6 +465,62 @@ class SafetyStack:
         pairs = np.stack((np.zeros(len(partners), np.int64), np.arange(1, len(uids))), axis=1)
         values = barrier_values(packed, radii, pairs, alphas, True).tolist()
         return {canonical_pair_key(self._ego_uid, uid): value for uid, value in zip(partners, values, strict=True)}
+
+    def _same_again(
+        self,
+        nominal: FloatArray,
+        agent_states: Mapping[str, AgentSnapshot],
+        predicted: Mapping[str, AgentSnapshot] | None,
+        partner_id: str | None,
+    ) -> _Scene | None:
+        """Read a scene with the partners of the last step, the quick way; None where there is something to look at.
+
+        What is read here is checked by the compiled code alone, which says that something is wrong, but not what.
+        """
+        if (
+            type(agent_states) is not dict
+            or len(agent_states) != self._n_bodies
+            or predicted is not None
+            or nominal.shape != self._action_shape
+            or (partner_id is not None and partner_id != self._partner_id)
+        ):
+            return None
+        try:
+            states = self._select(agent_states)
+            radii = [state.radius for state in states]
+            if radii != self._radius_values:
+                if not all(isinstance(radius, float) for radius in radii):  # others may change where they are
+                    return None
+                self._radii, self._radius_values = np.array(radii, dtype=np.float64), radii
+            numbers = plain_vectors(states, self._dim)
+            if numbers is None:
+                return None
+            struct.pack_into(self._bodies_format, self._bodies, 0, *numbers)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError, struct.error):
+            return None
+        return self._bodies, self._radii, _NO_FORECAST
+
+    def _read(
+        self,
+        nominal: FloatArray,
+        agent_states: Mapping[str, AgentSnapshot],
+        predicted: Mapping[str, AgentSnapshot] | None,
+        partner_id: str | None,
+    ) -> _Scene:
+        """Read any scene, refuse what is wrong in it by name, and take note of partners who come and go."""
+        partners = self._partners_of(agent_states)
+        uids = (self._ego_uid, *partners)
+        states = [agent_states[uid] for uid in uids]
+        forecasts = self._forecasts_of(predicted, partners)
+        packed, radii = pack_states(uids, states, forecasts)
+        self._check(nominal, packed, radii, uids, states, forecasts)
+        maps = self._maps_in(states[0]) if self._fixed_maps is None else self._fixed_maps
+        self._meet(partners, partner_id)
+        if self._fixed_maps is None:
+            self._settings = np.concatenate((maps, self._declared))
+        numbers = packed.ravel()
+        end = 2 * len(uids) * self._dim
+        return numbers[:end], radii, numbers[end:]
 
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
         """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""
@@ -452,27 +570,12 @@ class SafetyStack:
         if error is not None:
             raise error
 
-    def _forecast(self, packed: FloatArray, n: int, *, is_given: bool) -> tuple[FloatArray, FloatArray]:
-        """Give positions and velocities of the partners one control period ahead, shape ``(n, d)`` each."""
-        if is_given:
-            later = packed[2 * n :]
-            return later[: n - 1], later[n - 1 :]
-        velocities = packed[n + 1 : 2 * n]
-        with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
-            return packed[1:n] + self._dt * velocities, velocities
+    def _maps_in(self, ego: AgentSnapshot) -> FloatArray:
+        """Ask the control model for J and a0 of ``a = J u + a0`` in one state, and see what they leave for braking.
 
-    def _ego_maps(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
-        """Give J and a0 of ``a = J u + a0``, and what they leave for braking."""
-        if self._fixed_maps is None:
-            return self._maps_in(ego)
-        jacobian, drift, brakes = self._fixed_maps
-        if type(self._model) is VelocityCommandControlModel:  # the one thing that depends on the state
-            with np.errstate(over="ignore"):  # an absurd velocity ends in braking, not in a warning
-                drift = -np.asarray(ego.velocity, dtype=np.float64) / self._dt
-        return jacobian, drift, brakes
-
-    def _maps_in(self, ego: AgentSnapshot) -> tuple[FloatArray, FloatArray, EgoBrakes]:
-        """Ask the control model for its maps in one state."""
+        Returns:
+            As `pack_settings` gives it.
+        """
         model = self._model
         dim = model.position_dim
         identity = np.eye(dim)
@@ -501,7 +604,17 @@ class SafetyStack:
             raise ValueError(f"control model of {self._ego_uid!r} must give finite accelerations and actions")
         limits = self._capacity, self._action_limit
         brakes = EgoBrakes(inverse, *offsets, missed, *limits, is_immediate=self._is_immediate, holds=holds)
-        return np.ascontiguousarray(jacobian), drift, brakes
+        return pack_settings(
+            gamma=self._gamma,
+            tau_brake=self._tau_brake,
+            dt=self._dt,
+            eta=self._eta,
+            slack_bound=self._lambda_bound,
+            jacobian=jacobian,
+            drift=drift,
+            brakes=brakes,
+            is_velocity_command=type(model) is VelocityCommandControlModel,
+        )
 
     def _meet(self, partners: tuple[str, ...], partner_id: str | None) -> None:
         """Start or restart the slack when partners are new, and fix what is declared of them.
@@ -513,16 +626,26 @@ class SafetyStack:
             motions = self._motions_of(partners)
             alphas = self._pair_braking(partners)
             known = () if self._partners is None or identity_changed else self._partners
-            old = dict(zip(known, self._slacks.tolist(), strict=False))
-            self._slacks = np.array([old.get(uid, self._lambda_safe) for uid in partners], dtype=np.float64)
+            old = dict(zip(known, self._memory[self._layout.slacks].tolist(), strict=False))
             if any(uid not in old for uid in partners):
                 self._warmup_steps_remaining = self._n_warmup_steps
-            self._last_forecast = None
+            planned = self._memory[self._layout.planned]
+            self._layout = answer_layout(len(partners), *self._action_shape, self._dim)
+            self._memory = np.zeros(self._layout.length)
+            self._memory[self._layout.planned] = planned
+            self._memory[self._layout.slacks] = [old.get(uid, self._lambda_safe) for uid in partners]
+            self._has_past = False
             self._partners = partners
-            self._pair_keys = [canonical_pair_key(self._ego_uid, uid) for uid in partners]
-            self._max_accelerations = np.array([motion.max_acceleration for motion in motions], dtype=np.float64)
-            self._max_speeds = np.array([motion.max_speed for motion in motions], dtype=np.float64)
+            self._reader = _Reader(self._layout, [canonical_pair_key(self._ego_uid, uid) for uid in partners])
+            worst = [[motion.max_acceleration for motion in motions], [motion.max_speed for motion in motions]]
             self._alphas = alphas
+            self._declared = np.concatenate((*np.array(worst, dtype=np.float64), alphas))
+            if self._fixed_maps is not None:
+                self._settings = np.concatenate((self._fixed_maps, self._declared))
+                self._n_bodies = len(partners) + 1 if partners else 0
+                self._select = itemgetter(self._ego_uid, *partners)
+                self._bodies: Any = np.empty(2 * self._n_bodies * self._dim)
+                self._bodies_format = f"{len(self._bodies)}d"
         if partner_id is not None:
             self._partner_id = partner_id
 
@@ -546,22 +669,6 @@ class SafetyStack:
         capacity = self._models[uid].max_cartesian_accel(self._bounds)
         _require(f"capacity of {uid!r}", capacity, math.isfinite(capacity) and capacity > 0.0, "finite and > 0")
         return self._partner_braking_fraction * capacity
-
-    def _update_slack(self, positions: FloatArray, velocities: FloatArray, radii: FloatArray) -> list[float] | None:
-        """Learn from how wrong the last forecast was; give the loss of every pair."""
-        if self._last_forecast is None:
-            return None
-        target = self._epsilon
-        if self._warmup_steps_remaining > 0:
-            target -= 0.5 * abs(target)
-            self._warmup_steps_remaining -= 1
-        losses = np.empty(len(self._slacks))
-        self._slacks = self._slacks.copy()
-        update_slacks(
-            self._slacks, positions, velocities, radii, *self._last_forecast, self._alphas, self._dt, target, self._eta,
-            self._lambda_bound, losses,
-        )  # fmt: skip
-        return losses.tolist()
 
 
 def _as_vector(name: str, value: object) -> FloatArray:

@@ -26,6 +26,9 @@ FINAL_EVENT = "safety_telemetry_final"
 _TAIL_FRACTION = 10
 """The steady state is the mean over the last n // 10 of n steps."""
 
+_KEPT_WITHOUT_A_LOOK = 4096
+"""Values beyond twice the tail that may pile up before those that are no longer needed go."""
+
 _PINNED_TOLERANCE = 1e-6
 _CONSTANT_VARIANCE = 1e-12
 
@@ -44,12 +47,6 @@ class _Statistics:
     n_fallback_fires: int = 0
     n_qp_infeasible: int = 0
     n_braking_fires: int = 0
-
-    def add(self, value: float) -> None:
-        self.n += 1
-        deviation = value - self.mean
-        self.mean += deviation / self.n
-        self.sum_of_squares += deviation * (value - self.mean)
 
     def merged(self, other: _Statistics) -> _Statistics:
         """Give the statistics of both series, one after the other."""
@@ -85,19 +82,22 @@ class _Tail:
 
     def __init__(self) -> None:
         self._values = array("d")
-        self._start = 0
         self._n = 0
+        self._n_kept = _KEPT_WITHOUT_A_LOOK
 
     def add(self, value: float) -> None:
         self._n += 1
         self._values.append(value)
-        self._start = len(self._values) - max(1, self._n // _TAIL_FRACTION)
-        if self._start > 4096 and self._start > len(self._values) // 2:
-            del self._values[: self._start]
-            self._start = 0
+        if len(self._values) > self._n_kept:
+            del self._values[: -self._length]
+            self._n_kept = _KEPT_WITHOUT_A_LOOK + 2 * len(self._values)
+
+    @property
+    def _length(self) -> int:
+        return max(1, self._n // _TAIL_FRACTION)
 
     def values(self) -> list[float]:
-        return self._values[self._start :].tolist()
+        return self._values[-self._length :].tolist()
 
     def mean(self) -> float:
         values = self.values()
@@ -105,8 +105,8 @@ class _Tail:
 
     def load(self, values: list[float], n: int) -> None:
         self._values = array("d", values)
-        self._start = 0
         self._n = n
+        self._n_kept = _KEPT_WITHOUT_A_LOOK + 2 * len(values)
 
 
 @dataclass
@@ -162,18 +162,24 @@ class SafetyAggregator:
         if len(lambda_) != self.n_pairs:
             raise InputError(f"lambda_ must have {self.n_pairs} pairs, got {len(lambda_)}")
         window = self._window
-        mean = 0.0
+        value = 0.0
         if lambda_:
             values = lambda_.values()
-            mean = float(sum(values)) / self.n_pairs
+            value = float(sum(values)) / self.n_pairs
             window.n_pair_values += self.n_pairs
             window.highest = max(window.highest, float(max(values)))
             window.lowest = min(window.lowest, float(min(values)))
-        window.add(mean)
-        window.n_fallback_fires += bool(fallback_fired)
-        window.n_qp_infeasible += bool(qp_infeasible)
-        window.n_braking_fires += bool(braking_fired)
-        self._tail.add(mean)
+        window.n = n = window.n + 1
+        deviation = value - window.mean
+        window.mean = mean = window.mean + deviation / n
+        window.sum_of_squares += deviation * (value - mean)
+        if fallback_fired:
+            window.n_fallback_fires += 1
+        if qp_infeasible:
+            window.n_qp_infeasible += 1
+        if braking_fired:
+            window.n_braking_fires += 1
+        self._tail.add(value)
 
     def flush_window_stats(self) -> dict[str, Any]:
         """Give the statistics since the last call, and begin a new window.
