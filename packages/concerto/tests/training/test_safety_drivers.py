@@ -23,6 +23,7 @@ from concerto.safety import (
     make_lambda_dict,
 )
 from concerto.safety.cbf_qp import ExpCBFQP
+from concerto.safety.conformal import update_lambda_from_predictor
 from concerto.safety.emergency import CartesianAccelEmergencyController
 from concerto.safety.stopping import PartnerMotionBound
 from concerto.training.ego_aht import FilterDriver, RandomEgoTrainer, StackDriver, train
@@ -305,6 +306,66 @@ def test_an_unneeded_filter_hands_on_the_very_action(tmp_path):
     assert proposed.dtype == np.float64
     assert obs["meta"] == {"partner_id": "still"}
     assert (given["ego_uid"], given["dt"], list(given["partner_predicted_states"])) == ("ego", DT, ["partner"])
+
+
+class Wandering(ScriptedEnv):
+    """Two discs whose velocities change at every step, so that no constant-velocity forecast is right."""
+
+    def build_agent_snapshots(self):
+        wave = math.sin(1.7 * self.n_steps + len(self.reset_seeds))
+        return {
+            "ego": AgentSnapshot(np.array([0.1 * wave, 0.0]), np.array([0.3 * wave, 0.1]), 0.1),
+            "partner": AgentSnapshot(np.array([1.5 + 0.4 * wave, 0.0]), np.array([-0.9 * wave, 0.2]), 0.1),
+        }
+
+
+def test_every_step_makes_the_documented_calls_with_the_settings_of_the_run(tmp_path):
+    safety = {"enabled": True, "cbf_gamma": 3.0, "clamp_floor_ratio": 0.2}
+    given = parts(safety_state=SafetyState(make_lambda_dict(("ego", "partner"), ego_uid="ego"), -0.05, 0.1, 3))
+    asked = []
+
+    class Watched(CountingFilter):
+        def filter(self, proposed_action, obs, state, bounds, **kwargs):
+            asked.append((dict(state.lambda_), obs["agent_states"], kwargs))
+            return super().filter(proposed_action, obs, state, bounds, **kwargs)
+
+    given["safety_filter"] = Watched()
+    cfg = config(tmp_path, seed=5, total_frames=12, safety=safety)
+    run(cfg, Wandering({6: "truncated"}), **given)
+    assert given["safety_filter"].reset_seeds == [5, 5]
+    assert len(asked) == 12
+
+    exact = SafetyState(make_lambda_dict(("ego", "partner"), ego_uid="ego"), -0.05, 0.1, 3)
+    slacks = []
+    for step, (slack, now, options) in enumerate(asked):
+        if step not in {0, 6}:
+            update_lambda_from_predictor(
+                exact, now, asked[step - 1][1], alpha_pair=2.0 * BOUNDS.cartesian_accel_capacity, gamma=3.0, dt=DT,
+                in_warmup=exact.warmup_steps_remaining > 0, lambda_bound=0.2, ego_uid="ego",
+            )  # fmt: skip
+        assert slack == exact.lambda_
+        forecast = options["partner_predicted_states"]["partner"]
+        np.testing.assert_array_equal(forecast.position, now["partner"].position + DT * now["partner"].velocity)
+        slacks.append(slack["ego", "partner"])
+    assert len(set(slacks)) > 4, "the slack has to move"
+    assert max(map(abs, slacks)) == 0.2, "and to reach its clamp"
+
+
+@pytest.mark.parametrize(("tau_brake", "brakes"), [(0.04, False), (0.06, True)])
+def test_braking_begins_at_the_configured_time_to_collision(tmp_path, tau_brake, brakes):
+    given = parts()
+    cfg = config(tmp_path, total_frames=1, safety={"enabled": True, "tau_brake": tau_brake})
+    run(cfg, Discs(gap=0.05, speed=1.0), **given)  # contact in 50 ms
+    assert (given["safety_filter"].calls == []) is brakes
+
+
+def test_a_fallback_of_the_filter_is_counted():
+    class FallsBack(CountingFilter):
+        def filter(self, proposed_action, *_, **__):
+            return proposed_action, {"fallback_fired": True}
+
+    driver = filter_driver(safety_filter=FallsBack())
+    assert driver.decide(Discs(), NOMINAL, STILL)[1:] == (False, True, False, False)
 
 
 def test_an_unknown_policy_is_refused():
