@@ -79,6 +79,22 @@ def scalar(step: int, **values: Any) -> dict[str, Any]:
     return {"event": "scalar", "step": step, "metric_namespace": "train", "wall_time": time} | values
 
 
+def test_an_archive_below_a_folder_of_the_name_of_recordings_has_its_runs(command: Command, tmp_path: Path) -> None:
+    run_id = write_log(tmp_path / "rollouts/logs/a.jsonl", start())
+    write_log(tmp_path / "rollouts/logs/rollouts/t/step_000001.jsonl", start(), run_id="00000000000000bb")
+    for root in ("rollouts/logs", "rollouts"):
+        _, out, _ = command("list-runs", "--archive-root", tmp_path / root, "--json")
+        assert [run["run_id"] for run in json.loads(out)] == [run_id]
+
+
+def test_a_run_without_a_safety_layer_has_no_slack(command: Command, tmp_path: Path) -> None:
+    final = {"event": "safety_telemetry_final", "lambda_steady_state": 0.0}
+    write_log(tmp_path / "off.jsonl", start(), final | {"safety_enabled": False})
+    write_log(tmp_path / "on.jsonl", start(), final | {"safety_enabled": True}, run_id="00000000000000bb")
+    _, out, _ = command("list-runs", "--archive-root", tmp_path, "--json")
+    assert [run["lambda_steady_state"] for run in json.loads(out)] == [None, 0.0]
+
+
 # --- what the loop writes --------------------------------------------------------------------------------------------
 
 
