@@ -112,6 +112,7 @@ def build_env(env_cfg: EnvConfig, *, root_seed: int) -> EnvLike:
 
 
 def _build_planar_push(env_cfg: EnvConfig, root_seed: int) -> EnvLike:
+    _require_one_copy(env_cfg)
     from chamber.envs import MPECooperativePushEnv
 
     return MPECooperativePushEnv(
@@ -120,6 +121,7 @@ def _build_planar_push(env_cfg: EnvConfig, root_seed: int) -> EnvLike:
 
 
 def _build_stage0(env_cfg: EnvConfig, root_seed: int) -> EnvLike:
+    _require_one_copy(env_cfg)
     from chamber.benchmarks.stage0_smoke_adapter import make_stage0_training_env
 
     return make_stage0_training_env(
@@ -166,6 +168,11 @@ TASKS = tuple(_BUILDERS)
 def _two_uids(env_cfg: EnvConfig) -> tuple[str, str]:
     ego, partner = env_cfg.agent_uids
     return ego, partner
+
+
+def _require_one_copy(env_cfg: EnvConfig) -> None:
+    if env_cfg.num_envs != 1:
+        raise InputError(f"env.num_envs must be 1 for {env_cfg.task!r}, which has no copies, got {env_cfg.num_envs}")
 
 
 def _condition_of(env_cfg: EnvConfig) -> str:
@@ -404,14 +411,15 @@ def run_training(
     try:
         env = _shaped(env, cfg)
         recording = _recording_of(cfg)
-        given = {
-            "safety_filter": safety_filter,
-            "safety_state": safety_state,
-            "safety_bounds": safety_bounds,
-            "safety_snapshot_builder": safety_snapshot_builder,
-            "safety_dt": safety_dt,
-        }
-        builds_own_stack = cfg.safety.enabled and all(value is None for value in given.values())
+        given = (
+            safety_filter,
+            safety_state,
+            safety_bounds,
+            safety_snapshot_builder,
+            safety_dt,
+            safety_emergency_controllers,
+        )
+        builds_own_stack = cfg.safety.enabled and all(value is None for value in given)
         return train(
             cfg,
             env=env,

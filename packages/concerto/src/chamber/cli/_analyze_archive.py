@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import Any
 
 from ripieno.errors import InputError
 
-__all__ = ["SUMMARY_FIELDS", "Archive", "EpisodeRewards", "Reading", "RunLog", "read_lines"]
+__all__ = ["SUMMARY_FIELDS", "Archive", "EpisodeRewards", "Reading", "RunLog", "read_lines", "run_log"]
 
 Event = dict[str, Any]
 
@@ -156,7 +156,7 @@ class RunLog:
             elif kind == "eval":
                 last_evaluated = _reward_of(event.get("mean_episode_reward"), otherwise=last_evaluated)
                 conditions.append(str(event.get("condition")))
-            elif kind == "safety_telemetry_final":
+            elif kind == "safety_telemetry_final" and event.get("safety_enabled", True):
                 slack = _number_of(event.get("lambda_steady_state"))
         sub_stage = _text_of((envelope or {}).get("sub_stage"))
         seed, condition = self.identity.get("seed"), _condition_of(self.identity, conditions, envelope)
@@ -215,8 +215,15 @@ class Archive:
     @cached_property
     def runs(self) -> list[RunLog]:
         """The logs, by seed and run id."""
-        found = _logs(sorted(self.root.glob("*.jsonl"))) or _logs(sorted(self.root.rglob("*.jsonl")))
+        found = self._logs(self.root.glob("*.jsonl")) or self._logs(self.root.rglob("*.jsonl"))
         return sorted(found, key=lambda run: (_seed_order(run.identity.get("seed")), run.run_id, str(run.path)))
+
+    def _logs(self, paths: Iterable[Path]) -> list[RunLog]:
+        """The logs among some files; recorded episodes are none."""
+        files = [
+            path for path in sorted(paths) if path.is_file() and "rollouts" not in path.relative_to(self.root).parts
+        ]
+        return [log for log in map(run_log, files) if log is not None]
 
     @cached_property
     def envelope(self) -> Mapping[str, Any] | None:
@@ -293,21 +300,20 @@ def _events_of(path: Path, *, containing: bytes = b"") -> Iterator[tuple[int, Ev
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _logs(paths: list[Path]) -> list[RunLog]:
-    found: list[RunLog] = []
-    for path in paths:
-        if not path.is_file() or "rollouts" in path.parts:
-            continue
-        identity: Event | None = None
-        for _, event in _events_of(path):
-            is_start = event.get("event") == "training_start"
-            if isinstance(event.get("run_id"), str) and (
-                is_start or identity is None or identity.get("event") != "training_start"
-            ):
-                identity = event
-        if identity is not None:
-            found.append(RunLog(path, identity))
-    return found
+def run_log(path: Path) -> RunLog | None:
+    """Give the log that a file is; None when no line of it names a run.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    identity: Event | None = None
+    for _, event in _events_of(path):
+        is_start = event.get("event") == "training_start"
+        if isinstance(event.get("run_id"), str) and (
+            is_start or identity is None or identity.get("event") != "training_start"
+        ):
+            identity = event
+    return None if identity is None else RunLog(path, identity)
 
 
 def _seed_order(seed: object) -> float:

@@ -8,7 +8,15 @@ from typing import Any, NoReturn
 
 import click
 
-__all__ = ["EXIT_NEGATIVE", "EXIT_REFUSED", "EXIT_STOPPED", "CommandTable", "LazyGroup", "OneLineGroup"]
+__all__ = [
+    "EXIT_NEGATIVE",
+    "EXIT_REFUSED",
+    "EXIT_STOPPED",
+    "CommandTable",
+    "LazyGroup",
+    "OneLineGroup",
+    "wants_traceback",
+]
 
 EXIT_NEGATIVE = 1
 """A check or a verdict is against what was given."""
@@ -19,6 +27,11 @@ EXIT_STOPPED = 130
 
 CommandTable = Mapping[str, tuple[str, str, str]]
 """Name of a command -> module, attribute, one line of help (which equals the command's own first line)."""
+
+
+def wants_traceback(ctx: click.Context) -> bool:
+    """Whether ``--debug`` was given, to the group or to a command that has it of its own."""
+    return bool(ctx.find_root().params.get("debug") or ctx.meta.get("debug"))
 
 
 class OneLineGroup(click.Group):
@@ -33,7 +46,7 @@ class OneLineGroup(click.Group):
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # Click answers them; a reader that has gone, as in `chamber list | head`, silently
         except Exception as error:
-            if ctx.params.get("debug") or ctx.meta.get("debug"):
+            if wants_traceback(ctx):
                 raise
             _end(ctx, error)
 

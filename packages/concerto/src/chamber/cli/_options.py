@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from chamber.cli._groups import wants_traceback
+
 __all__ = ["importing", "parameters_of", "starts_and_partner", "what_is_kept", "what_is_played"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -35,7 +37,7 @@ def _import_modules(ctx: click.Context, param: click.Parameter, modules: tuple[s
         try:
             importlib.import_module(module)
         except Exception as error:
-            if ctx.find_root().params.get("debug"):
+            if wants_traceback(ctx):
                 raise
             raise click.BadParameter(f"{module!r}: {type(error).__name__}: {error}", ctx, param) from error
 

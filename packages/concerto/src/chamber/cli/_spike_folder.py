@@ -130,7 +130,9 @@ class TrainingFolder:
         if point.path.resolve().parent == artifacts.resolve():
             return
         log_name = f"{run_id}.jsonl"
-        copies = {log_dir / log_name: self.cfg.log_dir / log_name}
+        beside = point.path.parent.parent / "logs"  # where a run folder and its working place have it
+        log = next((folder / log_name for folder in (beside, log_dir) if (folder / log_name).is_file()), None)
+        copies = {} if log is None else {log: self.cfg.log_dir / log_name}
         for payload in _checkpoints(point.path.parent):
             if payload.name.startswith(f"{run_id}_step"):
                 copies |= {path: artifacts / path.name for path in (payload, _sidecar(payload))}

@@ -56,7 +56,7 @@ class FinishedRun:
         cfg: what was run.
         curve: what it earned.
         report: of the learning-signal check.
-        log: lines of its log, those of earlier processes included.
+        log: events of its log, those of earlier processes included, but for what was played again after a resumption.
         frames: of the whole run.
         seconds: of wall time that this process took, from building the environment to the last checkpoint.
         frames_per_second: of this process once it stepped, updates and checkpoints included.

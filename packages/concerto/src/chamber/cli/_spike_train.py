@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,12 +52,25 @@ class Request:
 
     @property
     def config_path(self) -> Path:
-        """The file of the configuration: a path when there is such a file, else one of the package's by name."""
+        """The file of the configuration: a path when there is such a file, else one of the package's by name.
+
+        Raises:
+            InputError: there is neither.
+        """
         from chamber.configs import shipped_config_names, shipped_config_path
 
-        path = Path(self.config)
-        is_name = not path.exists() and self.config in shipped_config_names()
-        return shipped_config_path(self.config) if is_name else path
+        path, names = Path(self.config), shipped_config_names()
+        is_file = path.is_file() or Path(f"{self.config}.yaml").is_file()
+        if self.config in names and not is_file:
+            return shipped_config_path(self.config)
+        if is_file or path.exists():
+            return path
+        from ripieno.errors import InputError
+
+        raise InputError(
+            f"{self.config}: there is no such file, and no such configuration in the package, which has "
+            f"{', '.join(names)}"
+        )
 
     def command_that_goes_on(self, checkpoint: Path) -> str:
         """Give the command that continues this run from a checkpoint: the one that was given, but for ``--resume``."""
@@ -86,7 +99,7 @@ class SealedFolder:
 
 def _show_traceback(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        ctx.find_root().meta["debug"] = True
+        ctx.meta["debug"] = True  # which a context shares with those around it
 
 
 @click.command("train")
@@ -116,7 +129,9 @@ def _show_traceback(ctx: click.Context, _param: click.Parameter, value: bool) ->
 )
 @importing
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
-@click.option("--debug", is_flag=True, expose_value=False, callback=_show_traceback, help="Show tracebacks.")
+@click.option(
+    "--debug", is_flag=True, is_eager=True, expose_value=False, callback=_show_traceback, help="Show tracebacks."
+)
 @click.pass_context
 def train_command(ctx: click.Context, **options: Any) -> None:
     """Train an ego beside a frozen partner.
@@ -193,6 +208,7 @@ def _noting_where_it_is(folder: TrainingFolder, request: Request) -> Generator[N
 
 def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
     from chamber.benchmarks.training_runner import run_training
+    from chamber.cli._analyze_archive import run_log
     from chamber.cli._spike_page import FinishedRun
     from chamber.cli._spike_progress import training_bar
     from concerto.training.learning_signal_check import check_positive_learning_slope
@@ -209,24 +225,16 @@ def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
         result = run_training(cfg, resume_from=request.resume, progress=hear, should_stop=stop)
         seconds = time.perf_counter() - started
     curve = result.curve
+    log = run_log(cfg.log_dir / f"{curve.run_id}.jsonl")
     return FinishedRun(
         cfg=cfg,
         curve=curve,
         report=check_positive_learning_slope(curve),
-        log=_read_log(cfg.log_dir / f"{curve.run_id}.jsonl"),
+        log=[] if log is None else list(log.events()),
         frames=len(curve.per_step_ego_rewards) * cfg.env.num_envs,
         seconds=seconds,
         frames_per_second=rate,
     )
-
-
-def _read_log(path: Path) -> list[dict[str, Any]]:
-    """Read a log; a line that a crash tore is left out."""
-    lines: list[dict[str, Any]] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError):
-            lines.append(json.loads(line))
-    return lines
 
 
 # --- what is said --------------------------------------------------------------------------------------------

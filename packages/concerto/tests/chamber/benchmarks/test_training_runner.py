@@ -147,9 +147,12 @@ def test_the_safety_stack_of_a_run_sees_the_environment_that_is_stepped(tmp_path
     assert abs(telemetry["lambda_min_observed"]) != pytest.approx(2000 * drift, rel=0.2)
 
 
-def test_parts_of_a_safety_layer_of_the_callers_own_are_used_as_given(tmp_path: Path):
+@pytest.mark.parametrize(
+    "part", [{"safety_dt": 0.1}, {"safety_emergency_controllers": {}}], ids=lambda part: next(iter(part))
+)
+def test_parts_of_a_safety_layer_of_the_callers_own_are_used_as_given(part: dict[str, Any], tmp_path: Path):
     with pytest.raises(ValueError, match="safety"):
-        run_training(planar(tmp_path, "+safety.enabled=true"), safety_dt=0.1, trainer_factory=random_trainer)
+        run_training(planar(tmp_path, "+safety.enabled=true"), **part, trainer_factory=random_trainer)
     assert not (tmp_path / "logs").exists()
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from chamber.cli.spike import COMMANDS, main
-from chamber.configs import shipped_config_names
+from chamber.configs import shipped_config_names, shipped_config_path
 from concerto.training.checkpoints import load_checkpoint_file, save_checkpoint
 from ripieno.run import read_manifest
 from ripieno.verify import verify
@@ -250,6 +250,23 @@ def test_a_run_resumed_into_a_folder_brings_along_what_came_before(
     assert set(read_manifest(Path("run"))["inputs"]) == {"config", "resumed_from"}
 
 
+def test_the_page_of_a_resumed_run_tells_of_every_update_once(trained: Path, tmp_path: Path):
+    """The log holds the last update twice: it was made before the run went back to its checkpoint, and again after."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    assert main(arguments("--resume", str(checkpoint_of(tmp_path, 400)), "--out", "run")) == 0
+    assert "What the 3 updates of actor and critic report" in Path("run/index.html").read_text()
+
+
+def test_a_run_that_goes_on_in_another_folder_takes_its_log_along(trained: Path, tmp_path: Path):
+    place = tmp_path / "first.unfinished"
+    shutil.copytree(trained / "artifacts/artifacts", place / "artifacts")
+    shutil.copytree(trained / "logs", place / "logs")
+    checkpoint = next((place / "artifacts").glob("*_step400.pt"))
+    assert main(arguments("--resume", str(checkpoint), "--out", "second")) == 0
+    (log,) = Path("second/logs").iterdir()
+    assert json.loads(log.read_text().splitlines()[0])["event"] == "training_start"
+
+
 # --- what it refuses ------------------------------------------------------------------------------------------
 
 
@@ -257,7 +274,13 @@ def test_a_run_resumed_into_a_folder_brings_along_what_came_before(
     ("words", "said"),
     [
         (["--config", "missing.yaml"], "missing.yaml: there is no such file"),
-        (["--config", "mpe_cooperative_pusch"], "mpe_cooperative_pusch"),
+        (["--config", "mpe_cooperative_pusch"], "mpe_cooperative_pusch: there is no such file, and no such conf"),
+        (["--config", "."], ".: is a folder"),
+        (["--config", ".."], "..: is a folder"),
+        (["--config", "/"], "/: is a folder"),
+        (["--config", ""], ": is a folder"),
+        (["--config", "mpe_cooperative_push", "--override", "+env.num_envs=2"], "num_envs must be 1"),
+        (["--config", "stage0_smoke", "--override", "+env.num_envs=2", "--override", "runtime.device=cpu"], "num_envs"),
         (["--config", "mpe_cooperative_push", "--override", "happo.learning_rate=1"], "happo.learning_rate"),
         (["--config", "mpe_cooperative_push", "--override", "happo.lr"], "cannot be read"),
         (["--config", "mpe_cooperative_push", "--override", "total_frames=0"], "total_frames"),
@@ -277,6 +300,17 @@ def test_a_bad_configuration_is_one_line_and_writes_nothing(words: list[str], sa
     assert list(Path().iterdir()) == []
 
 
+def test_a_file_comes_before_a_name_and_a_name_before_a_folder(capsys: pytest.CaptureFixture[str]):
+    Path("mpe_cooperative_push").mkdir()
+    assert main(arguments("--json")) == 0
+    by_name = json.loads(capsys.readouterr().out)["run_id"]
+    Path("mpe_cooperative_push.yaml").write_text(
+        shipped_config_path("mpe_cooperative_push").read_text().replace("seed: 0\n", "seed: 9\n", 1)
+    )
+    assert main(arguments("--json")) == 0
+    assert json.loads(capsys.readouterr().out)["run_id"] != by_name
+
+
 def test_an_unknown_command_or_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]):
     assert main(["trian"]) == 2
     assert "No such command 'trian'" in capsys.readouterr().err
@@ -287,6 +321,14 @@ def test_an_unknown_command_or_option_is_a_usage_error(capsys: pytest.CaptureFix
 def test_debug_shows_where_an_error_comes_from():
     with pytest.raises(ValueError, match="nobody"):
         main(arguments("--debug", "--override", "partner.class_name=nobody"))
+
+
+def test_debug_shows_where_a_module_of_ones_own_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "fails_on_import.py").write_text("raise RuntimeError('fails here')\n")
+    assert main(arguments("--import", "fails_on_import")) == 2
+    with pytest.raises(RuntimeError, match="fails here"):
+        main(arguments("--import", "fails_on_import", "--debug"))
 
 
 def _flip(path: Path, at: float) -> None:

@@ -65,6 +65,8 @@ def _file_problem(error: Exception, path: Path) -> str:
         return f"is not UTF-8 text (byte {error.start})"
     if isinstance(error, RecursionError):
         return "is nested too deeply"
+    if path.is_dir():
+        return "is a folder, and a configuration is a file"
     if path.suffix not in {"", ".yaml"}:
         return "a configuration file must end in .yaml"
     if not path.with_suffix(".yaml").is_file():
