@@ -18,16 +18,21 @@ except ImportError as error:
 """
 
 
+def _said_without(use: str) -> str:
+    command = [sys.executable, "-c", _WITHOUT.format(use=use)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_the_best_device_is_the_cpu() -> None:
+    assert _said_without("print(chamber.utils.device.torch_device())") == "cpu\n"
+
+
 @pytest.mark.parametrize(
     "use",
     [
         "chamber.learning.load_policy",
-        "chamber.utils.device.torch_device()",
         "import chamber.benchmarks.ego_ppo_trainer",
     ],
 )
 def test_using_it_names_the_extra(use: str) -> None:
-    answer = subprocess.run(
-        [sys.executable, "-c", _WITHOUT.format(use=use)], check=True, capture_output=True, text=True
-    )
-    assert answer.stdout == "learning needs PyTorch; install it with: pip install 'ripieno-concerto[train]'\n"
+    assert _said_without(use) == "learning needs PyTorch; install it with: pip install 'ripieno-concerto[train]'\n"
