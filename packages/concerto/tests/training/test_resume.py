@@ -20,6 +20,7 @@ from loop_parts import (
     MoodyPartner,
     NoisyLearner,
     ResumableVectorWalks,
+    ScriptedEnv,
     StillPartner,
     VectorWalks,
     config,
@@ -265,6 +266,23 @@ def test_every_trainer_goes_on_without_a_stack_too(tmp_path, factory):
     assert_same_run(first, run(again, factory=factory, resume_from=first.curve.checkpoint_paths[2]))
 
 
+@pytest.mark.parametrize("reward_of", [lambda n: [float(n)], lambda n: torch.tensor([float(n)], requires_grad=True)])
+def test_a_reward_of_any_form_that_a_run_takes_can_be_played_again(tmp_path, reward_of):
+    class Counting(ScriptedEnv):
+        def reset(self, *, seed=None, options=None):
+            self.n_steps = 0
+            return super().reset(seed=seed)
+
+    first = run(
+        planar_config(tmp_path, safety=False), factory=None, partner=StillPartner, env=Counting(reward_of=reward_of)
+    )
+    again = run(
+        planar_config(tmp_path / "again", safety=False), factory=None, partner=StillPartner,
+        env=Counting(reward_of=reward_of), resume_from=first.curve.checkpoint_paths[0],
+    )  # fmt: skip
+    assert_same_run(first, again)
+
+
 # --- several copies -----------------------------------------------------------------------------------------
 
 
@@ -296,6 +314,17 @@ def test_copies_that_cannot_save_themselves_train_but_cannot_be_resumed(tmp_path
     first = run_copies(cfg, VectorWalks(4))
     with pytest.raises(CheckpointError, match="trainer or its environment cannot be resumed"):
         run_copies(cfg, VectorWalks(4), resume_from=first.curve.checkpoint_paths[0])
+
+
+def test_a_run_that_cannot_go_on_says_so_when_it_is_stopped(tmp_path):
+    asked = iter(range(10**6))
+    with pytest.raises(TrainingInterrupted, match="cannot save itself, so it ends here") as stopped:
+        run_copies(vector_config(tmp_path / "a"), VectorWalks(4), should_stop=lambda: next(asked) == 20)
+    assert not stopped.value.can_resume
+    assert "policy" in load_checkpoint_file(stopped.value.checkpoint_path)[0]
+    with pytest.raises(TrainingInterrupted, match="it can be resumed from") as stopped:
+        run_copies(vector_config(tmp_path / "b"), should_stop=lambda: True)
+    assert stopped.value.can_resume
 
 
 def test_a_saved_run_of_copies_needs_copies_that_can_load(tmp_path):

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from concerto.training._window import read_outcome
 from concerto.training.checkpoints import CheckpointError, CheckpointMetadata, load_checkpoint_file
 from concerto.training.protocols import EnvLike, PartnerLike, ResumableEnv, SafetyDriver
 from ripieno.errors import InputError
@@ -160,8 +161,8 @@ def replay(
     for nominal in episode.nominal_actions:
         partner_action = partner.act(obs)
         action = nominal if driver is None else driver.decide(env, nominal, partner_action).action
-        obs, reward, *_ = env.step({ego_uid: action, partner_uid: partner_action})
-        earned.append(float(reward.item() if hasattr(reward, "item") else reward))
+        obs, reward, terminated, truncated, _ = env.step({ego_uid: action, partner_uid: partner_action})
+        earned.append(read_outcome(reward, terminated, truncated, n_envs=1).mean_reward)
     if not np.array_equal(np.array(earned), np.asarray(rewards), equal_nan=True):
         raise _not_the_same("rewards")
     if observation_sha256(obs) != sha256:

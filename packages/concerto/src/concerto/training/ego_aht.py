@@ -410,13 +410,13 @@ class _Run:
         return f"local://artifacts/{self.context.run_id}_step{step}.pt"
 
     def interrupt(self) -> None:
-        """Save what is needed to go on, unless the last iteration did, and end."""
+        """Save what can be saved, unless the last iteration did, and end."""
         is_saved = bool(self.checkpoint_steps) and self.checkpoint_steps[-1] == self.frames
         # A run that was resumed from another folder has its last checkpoint there.
         is_here = is_saved and self.curve.checkpoint_paths[-1].is_file()
         path = self.curve.checkpoint_paths[-1] if is_here else self.save()
         self.logger.info("training_interrupted", step=self.frames, path=str(path))
-        raise TrainingInterrupted(path)
+        raise TrainingInterrupted(path, can_resume=self.can_resume)
 
     def report_progress(self, progress: Callable[[TrainingProgress], None], *, is_last: bool = False) -> None:
         """Tell how far the run is, at most ten times a second."""

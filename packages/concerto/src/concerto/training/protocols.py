@@ -322,13 +322,21 @@ class TrainingProgress:
     frames_per_second: float
 
 
-class TrainingInterrupted(Exception):  # noqa: N818 - nothing is wrong: the run was asked to stop, and can go on
-    """The run was asked to stop, and saved what it needs to go on.
+class TrainingInterrupted(Exception):  # noqa: N818 - nothing is wrong: the run was asked to stop
+    """The run was asked to stop, and saved its policy and, if it can, what it needs to go on.
 
     Attributes:
-        checkpoint_path: payload to resume from.
+        checkpoint_path: payload of the checkpoint.
+        can_resume: whether the run can go on from it; not where the trainer, or an environment with several copies,
+            cannot save itself.
     """
 
-    def __init__(self, checkpoint_path: Path) -> None:
-        super().__init__(f"training was interrupted; it can be resumed from {checkpoint_path}")
+    def __init__(self, checkpoint_path: Path, *, can_resume: bool = True) -> None:
+        what_now = f"it can be resumed from {checkpoint_path}"
+        if not can_resume:
+            what_now = (
+                f"its policy is in {checkpoint_path}, but trainer or environment cannot save itself, so it ends here"
+            )
+        super().__init__(f"training was interrupted; {what_now}")
         self.checkpoint_path = checkpoint_path
+        self.can_resume = can_resume
