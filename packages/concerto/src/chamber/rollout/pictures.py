@@ -6,16 +6,17 @@ import importlib
 import io
 import os
 import secrets
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber._h264 import H264File
 from chamber.errors import ChamberEnvCompatibilityError
 from ripieno.errors import InputError
 
@@ -178,8 +179,6 @@ def _said_in_one_line(path: Path) -> Generator[None]:
 
 
 class _Sink(Protocol):
-    def __init__(self, path: Path, frames_per_second: float) -> None: ...
-
     def add(self, frame: Frame) -> None: ...
 
     def close(self) -> None: ...
@@ -223,33 +222,11 @@ class _GifSink:
         first.save(self._path, format="GIF", save_all=True, append_images=others, duration=self._frame_ms, loop=0)
 
 
-class _Mp4Sink:
-    def __init__(self, path: Path, frames_per_second: float) -> None:
-        self._path = path
-        self._rate = Fraction(frames_per_second).limit_denominator(1000)
-        self._container: Any = None
-        self._stream: Any = None
-
-    def add(self, frame: Frame) -> None:
-        import av
-
-        even = frame[: frame.shape[0] // 2 * 2, : frame.shape[1] // 2 * 2]  # H.264 with 4:2:0 needs even sides
-        if self._container is None:
-            self._container = av.open(str(self._path), mode="w", format="mp4")
-            self._stream = self._container.add_stream("libx264", rate=self._rate, options={"crf": "20"})
-            self._stream.height, self._stream.width = even.shape[:2]
-            self._stream.pix_fmt = "yuv420p"
-        picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(even), format="rgb24")
-        self._container.mux(self._stream.encode(picture))
-
-    def close(self) -> None:
-        if self._container is None:
-            return
-        self._container.mux(self._stream.encode(None))
-        self._container.close()
+def _mp4_sink(path: Path, frames_per_second: float) -> _Sink:
+    return H264File(path, Fraction(frames_per_second).limit_denominator(1000))
 
 
-_SINKS: dict[str, type[_Sink]] = {".gif": _GifSink, ".mp4": _Mp4Sink, ".png": _PngSink}
+_SINKS: dict[str, Callable[[Path, float], _Sink]] = {".gif": _GifSink, ".mp4": _mp4_sink, ".png": _PngSink}
 
 
 def _mosaic(frames: Sequence[Frame]) -> Frame:
