@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,7 +33,7 @@ from loop_parts import (
 
 from chamber.benchmarks.ego_ppo_trainer import EgoPPOTrainer
 from concerto.training._resuming import observation_sha256
-from concerto.training.checkpoints import CheckpointError, load_checkpoint_file
+from concerto.training.checkpoints import CheckpointError, load_checkpoint_file, save_checkpoint
 from concerto.training.ego_aht import RandomEgoTrainer, TrainingInterrupted, train
 from concerto.training.logging import RunContext
 
@@ -359,6 +361,55 @@ def test_another_environment_is_noticed(whole, tmp_path):
     other = planar_env(cfg.model_copy(update={"seed": 9}))
     with pytest.raises(CheckpointError, match="not what they were"):
         run(cfg, env=other, resume_from=first.curve.checkpoint_paths[0])
+
+
+def test_a_refused_resumption_takes_nothing_back_from_the_log(whole, tmp_path):
+    cfg = elsewhere(whole[0], tmp_path)
+    first = run(cfg)
+    with pytest.raises(CheckpointError, match="played again"):
+        run(cfg, partner=StillPartner, resume_from=first.curve.checkpoint_paths[0])
+    # A reader leaves out what lies between the step of this event and where it stands.
+    assert events_of(cfg, "training_resumed") == []
+    assert len(events_of(cfg, "training_end")) == 1
+
+
+def _without(key):
+    return lambda part: part.pop(key)
+
+
+def _with(key, value):
+    return lambda part: part.update({key: value})
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("", _without("loop")),
+        ("", _with("loop", 3)),
+        ("", _with("trainer", None)),
+        ("loop", _without("config_hash")),
+        ("loop", _with("frames", 10**30)),
+        ("loop", _with("frames", math.nan)),
+        ("loop", _with("curve", "x")),
+        ("loop", _with("telemetry", [1, 2])),
+        ("loop.episode", _without("seed")),
+        ("loop.episode", _with("seed", math.nan)),
+        ("loop.episode", _with("has_ended", "x")),
+        ("loop.episode", _with("nominal_actions", None)),
+        ("trainer", _with("noise_generator", torch.zeros(0))),
+        ("trainer", _with("minibatch_generator", "no JSON")),
+        ("trainer.rollout", dict.clear),
+    ],
+)
+def test_a_state_of_another_form_is_refused(whole, tmp_path, place, change):
+    payload, metadata = load_checkpoint_file(whole[1].curve.checkpoint_paths[0])
+    part = payload["resume"]
+    for name in filter(None, place.split(".")):
+        part = part[name]
+    change(part)
+    path = save_checkpoint(state_dict=payload, uri="local://forged.pt", metadata=metadata, artifacts_root=tmp_path)
+    with pytest.raises(CheckpointError, match=re.escape(str(path))):
+        run(elsewhere(whole[0], tmp_path), resume_from=path)
 
 
 def test_a_policy_without_its_run_and_a_trainer_without_memory_are_refused(whole, tmp_path):

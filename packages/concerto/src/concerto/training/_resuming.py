@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -30,6 +31,7 @@ __all__ = [
     "load_env_state",
     "observation_sha256",
     "read_resume_point",
+    "refusing_malformed_state",
     "replay",
     "to_arrays",
     "to_tensors",
@@ -72,7 +74,10 @@ class RunningEpisode:
     def from_state(cls, state: Mapping[str, Any]) -> RunningEpisode:
         """Take what `state` gave."""
         actions = list(state["nominal_actions"])
-        return cls(state["index"], state["seed"], state["has_ended"], actions, state["driver_state"])
+        index, seed, has_ended = state["index"], state["seed"], state["has_ended"]
+        if (type(index), type(seed), type(has_ended)) != (int, int, bool):
+            raise TypeError(f"an episode needs a number, a seed and a flag, got {index!r}, {seed!r}, {has_ended!r}")
+        return cls(index, seed, has_ended, actions, state["driver_state"])
 
 
 @dataclass(frozen=True)
@@ -115,13 +120,34 @@ def read_resume_point(path: Path, *, config_hash: str) -> ResumePoint:
         raise CheckpointError(
             f"{path} holds a run in format {found.get('format')!r}; this version reads {RESUME_FORMAT}"
         )
-    loop = to_arrays(found["loop"])
-    if loop["config_hash"] != config_hash:
+    with refusing_malformed_state(path):
+        loop = to_arrays(found["loop"])
+        if loop["config_hash"] != config_hash:
+            raise CheckpointError(
+                f"{path} belongs to a run of another configuration (fingerprint {loop['config_hash']}, this one has "
+                f"{config_hash}); resume with the configuration and the overrides of that run"
+            )
+        if loop["frames"] != metadata.step:
+            raise CheckpointError(f"{path} is of frame {metadata.step}, its run was at {loop['frames']}")
+        return ResumePoint(path, metadata, state_dict, found["trainer"], to_arrays(found["env"]), loop)
+
+
+@contextmanager
+def refusing_malformed_state(path: Path) -> Generator[None]:
+    """Refuse a checkpoint whose state of the run has another form than this program writes.
+
+    Raises:
+        CheckpointError: whatever taking the state over raised, unless it is a refusal already.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        said = str(error).partition("\n")[0][:200]
         raise CheckpointError(
-            f"{path} belongs to a run of another configuration (fingerprint {loop['config_hash']}, this one has "
-            f"{config_hash}); resume with the configuration and the overrides of that run"
-        )
-    return ResumePoint(path, metadata, state_dict, found["trainer"], to_arrays(found["env"]), loop)
+            f"{path} holds no state that a run could go on from: {type(error).__name__}: {said}"
+        ) from error
 
 
 def replay(

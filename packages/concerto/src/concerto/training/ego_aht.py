@@ -33,6 +33,7 @@ from concerto.training._resuming import (
     load_env_state,
     observation_sha256,
     read_resume_point,
+    refusing_malformed_state,
     replay,
     to_tensors,
 )
@@ -210,8 +211,6 @@ def train(
         try:
             if point is None:
                 logger.info("training_start", total_frames=cfg.total_frames, checkpoint_every=cfg.checkpoint_every)
-            else:
-                _log_resumption(logger, point.metadata, here)
             trainer = _make_trainer(trainer_factory or make_random_trainer, cfg, env, partner, logger)
             run = _Run(
                 cfg, env, partner, trainer, driver, logger, context, config_hash,
@@ -221,6 +220,8 @@ def train(
                 run.begin()
             else:
                 run.go_on_from(point)
+                # Not before: for a reader this line takes back what the log says about later steps.
+                _log_resumption(logger, point.metadata, here)
             run.step_to_the_end()
             return run.finish(evaluate)
         except TrainingInterrupted:
@@ -494,8 +495,28 @@ class _Run:
                 f"{type(self.trainer).__name__} cannot be resumed: it has no load_state_dict, training_state and "
                 "load_training_state"
             )
-        self.trainer.load_state_dict(point.trainer_state_dict)
-        self.trainer.load_training_state(point.trainer)
+        with refusing_malformed_state(point.path):
+            self.take_over(point)
+        if self.n_envs > 1:
+            self.partner.reset(seed=self.cfg.seed)
+            self.obs = load_env_state(self.env, point.env, sha256=loop["observation_sha256"])
+        else:
+            n_played = len(self.episode.nominal_actions)
+            self.obs = replay(
+                self.episode,
+                env=self.env,
+                partner=self.partner,
+                driver=self.driver,
+                uids=self.cfg.env.agent_uids,
+                rewards=self.step_rewards[len(self.step_rewards) - n_played :],
+                sha256=loop["observation_sha256"],
+            )
+
+    def take_over(self, point: ResumePoint) -> None:
+        """Take over the state that a checkpoint holds; the world is not where it was yet."""
+        loop, trainer = point.loop, cast("ResumableTrainer", self.trainer)
+        trainer.load_state_dict(point.trainer_state_dict)
+        trainer.load_training_state(point.trainer)
         self.frames = self.frames_before = loop["frames"]
         self.window.load_state(loop["window"])
         self.book.load_state(loop["book"])
@@ -512,20 +533,6 @@ class _Run:
                 self.telemetry = self.new_telemetry(self.driver, n_pairs=loop["telemetry"]["n_pairs"])
                 self.telemetry.load_state(loop["telemetry"])
         self.episode = RunningEpisode.from_state(loop["episode"])
-        if self.n_envs > 1:
-            self.partner.reset(seed=self.cfg.seed)
-            self.obs = load_env_state(self.env, point.env, sha256=loop["observation_sha256"])
-        else:
-            n_played = len(self.episode.nominal_actions)
-            self.obs = replay(
-                self.episode,
-                env=self.env,
-                partner=self.partner,
-                driver=self.driver,
-                uids=self.cfg.env.agent_uids,
-                rewards=self.step_rewards[len(self.step_rewards) - n_played :],
-                sha256=loop["observation_sha256"],
-            )
 
 
 def _context_of(cfg: EgoAHTConfig, config_hash: str, repo_root: Path) -> RunContext:
