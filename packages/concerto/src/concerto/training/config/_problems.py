@@ -69,9 +69,8 @@ def _file_problem(error: Exception, path: Path) -> str:
         return "is a folder, and a configuration is a file"
     if path.suffix not in {"", ".yaml"}:
         return "a configuration file must end in .yaml"
-    if not path.with_suffix(".yaml").is_file():
-        return "there is no such file"
-    return _first_line(error).removeprefix(f"{path} ")
+    is_there = path.with_suffix(".yaml").is_file()
+    return _first_line(error).removeprefix(f"{path} ") if is_there else "there is no such file"
 
 
 # --- overrides that Hydra refuses ------------------------------------------------------------------------------------
