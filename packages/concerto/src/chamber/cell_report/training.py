@@ -15,7 +15,7 @@ from ripieno.report import FIGURE_STYLE, Figure, Section, Table, figure_to_svg
 if TYPE_CHECKING:
     from concerto.training.protocols import RewardCurve
 
-__all__ = ["ShortTraining", "learning_headline", "learning_section", "missing_section"]
+__all__ = ["ShortTraining", "learning_headline", "learning_section", "missing_section", "slope_table"]
 
 _HEADING = "An ego that learns"
 _ENDS = 50
@@ -84,22 +84,25 @@ curve. Put the ego beside a partner that it has never met with 'chamber play --c
                 f"Learning curve of {len(rewards)} episodes; the check of its slope says {report.status.name}.",
             )
         ],
-        tables=[
-            Table(
-                ["Slope per episode", "p", "p must be below", "R²", "Episodes", "Check"],
-                [
-                    [
-                        f"{report.slope:+.5f}",
-                        f"{report.p_value:.2e}",
-                        f"{report.alpha:g}",
-                        f"{report.r_squared:.3f}",
-                        report.n_episodes,
-                        report.status.name,
-                    ]
-                ],
-                caption="The check of the slope: a one-sided t-test of the line through the rewards per episode.",
-            )
+        tables=[slope_table(report)],
+    )
+
+
+def slope_table(report: SlopeReport) -> Table:
+    """Make the table of the check of the slope."""
+    return Table(
+        ["Slope per episode", "p", "p must be below", "R²", "Episodes", "Check"],
+        [
+            [
+                f"{report.slope:+.5f}",
+                f"{report.p_value:.2e}",
+                f"{report.alpha:g}",
+                f"{report.r_squared:.3f}",
+                report.n_episodes,
+                report.status.name,
+            ]
         ],
+        caption="The check of the slope: a one-sided t-test of the line through the rewards per episode.",
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 __all__ = [
     "EXIT_NEGATIVE",
+    "EXIT_NOT_LEARNING",
     "EXIT_REFUSED",
     "EXIT_STOPPED",
     "CommandTable",
@@ -22,6 +23,8 @@ EXIT_NEGATIVE = 1
 """A check or a verdict is against what was given."""
 EXIT_REFUSED = 2
 """The input was refused, or something that is needed is not installed."""
+EXIT_NOT_LEARNING = 3
+"""A learning curve does not pass the learning-signal check, and the caller asked."""
 EXIT_STOPPED = 130
 """Ctrl-C; a run folder that was begun holds what was played until then."""
 

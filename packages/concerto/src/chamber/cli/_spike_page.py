@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from concerto.training.learning_signal_check import CheckStatus, SlopeReport
+from chamber.cell_report.training import slope_table
+from concerto.training.learning_signal_check import CheckStatus, SlopeReport, curve_json, slope_report_values
 from ripieno.report import FIGURE_STYLE, Figure, Section, Table, Verdict, figure_to_svg, render_page
 
 if TYPE_CHECKING:
     from concerto.training.config import EgoAHTConfig
     from concerto.training.protocols import RewardCurve
 
-__all__ = ["FinishedRun", "report_values", "result_files"]
+__all__ = ["FinishedRun", "result_files"]
 
 _LEARNER_PANELS = (
     ("policy_loss", "loss of the policy"),
@@ -88,33 +88,11 @@ def result_files(run: FinishedRun) -> dict[str, bytes | str]:
     from concerto.training._curve_figures import slope_figure, write_figure
 
     figure = slope_figure(run.curve, run.report)
+    record = curve_json(run.curve, slope_report_values(run.report))
     with TemporaryDirectory() as scratch:
         paths = [write_figure(figure, Path(scratch) / name) for name in ("curve.png", "curve.svg")]
         pictures: dict[str, bytes | str] = {path.name: path.read_bytes() for path in paths}
-    return {"curve.json": _curve_json(run), **pictures, "index.html": _page(run, figure_to_svg(figure))}
-
-
-def report_values(report: SlopeReport) -> dict[str, Any]:
-    """Give a report as JSON values."""
-    return {
-        "slope": report.slope,
-        "intercept": report.intercept,
-        "r_squared": report.r_squared,
-        "p_value": report.p_value,
-        "alpha": report.alpha,
-        "n_episodes": report.n_episodes,
-        "status": report.status.value,
-    }
-
-
-def _curve_json(run: FinishedRun) -> str:
-    rewards = [float(reward) for reward in run.curve.per_episode_ego_rewards]
-    record = {
-        "run_id": run.curve.run_id,
-        "per_episode_ego_rewards": [reward if math.isfinite(reward) else None for reward in rewards],
-        "report": report_values(run.report),
-    }
-    return json.dumps(record, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    return {"curve.json": f"{record}\n", **pictures, "index.html": _page(run, figure_to_svg(figure))}
 
 
 def _page(run: FinishedRun, curve_svg: str) -> str:
@@ -151,22 +129,7 @@ squares fit that the check is about. The last {len(last)} episodes have the mean
 {len(rewards[:10])} had {_mean(rewards[:10]):.3f}.
 """,
         figures=[Figure(curve_svg, "Reward per episode.", f"Learning curve of {n} episodes: {report.status.name}.")],
-        tables=[
-            Table(
-                ["Slope per episode", "p", "alpha", "R²", "Episodes", "Status"],
-                [
-                    [
-                        f"{report.slope:.6f}",
-                        f"{report.p_value:.2e}",
-                        f"{report.alpha:g}",
-                        f"{report.r_squared:.3f}",
-                        report.n_episodes,
-                        report.status.name,
-                    ]
-                ],
-                caption="The check of the slope: one-sided t-test of a line through the rewards per episode.",
-            )
-        ],
+        tables=[slope_table(report)],
     )
 
 

@@ -157,7 +157,7 @@ def train_command(ctx: click.Context, **options: Any) -> None:
         ctx.exit(stop.exit_code)
     _say_finished(request, finished, sealed)
     if request.check and finished.report.status.name != "PASSED":
-        from chamber.cli.spike import EXIT_NOT_LEARNING
+        from chamber.cli._groups import EXIT_NOT_LEARNING
 
         ctx.exit(EXIT_NOT_LEARNING)
 
@@ -242,7 +242,7 @@ def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
 
 def _result(run: FinishedRun) -> dict[str, Any]:
     """Give what came out as JSON values."""
-    from chamber.cli._spike_page import report_values
+    from concerto.training.learning_signal_check import slope_report_values
 
     mean = _mean_of_last(run.curve)[1]
     return {
@@ -253,7 +253,7 @@ def _result(run: FinishedRun) -> dict[str, Any]:
         "frames": run.frames,
         "seconds": round(run.seconds, 3),
         "frames_per_second": round(run.frames_per_second, 1),
-        "learning_signal_check": report_values(run.report),
+        "learning_signal_check": slope_report_values(run.report),
         "safety": run.safety_summary,
     }
 
@@ -266,17 +266,15 @@ def _say_finished(request: Request, run: FinishedRun, sealed: SealedFolder | Non
         }
         click.echo(json.dumps({"status": "complete", **_result(run), **(places if sealed is None else sealed.values)}))
         return
+    from concerto.training.learning_signal_check import slope_report_line
+
     k, mean = _mean_of_last(run.curve)
     click.echo(
         f"run_id={run.curve.run_id} n_episodes={len(run.curve.per_episode_ego_rewards)} "
         f"n_checkpoints={len(run.curve.checkpoint_paths)} mean_reward_last_{k}={mean:.4f}"
     )
     if request.check:
-        report = run.report
-        click.echo(
-            f"learning_signal_check slope={report.slope:.6f} p_value={report.p_value:.2e} alpha={report.alpha} "
-            f"n_episodes={report.n_episodes} status={report.status.name}"
-        )
+        click.echo(slope_report_line(run.report))
     if sealed is not None:
         where, digest = sealed.folder, sealed.digest
         click.echo(f"Look at {where / 'index.html'}; check with: ripieno verify {where} --expect {digest}")

@@ -13,12 +13,9 @@ from typing import Any, TypeVar
 
 import click
 
-from chamber.cli._groups import OneLineGroup
+from chamber.cli._groups import EXIT_NOT_LEARNING, OneLineGroup
 
-__all__ = ["EXIT_NOT_LEARNING", "analyze", "main"]
-
-EXIT_NOT_LEARNING = 3
-"""The curve does not pass the learning-signal check, and the caller asked."""
+__all__ = ["analyze", "main"]
 
 _NAME = "chamber-analyze"
 _COMPARED = "mean_reward_final,terminal_success_rate,lambda_steady_state"
@@ -303,6 +300,7 @@ def curve(
     from concerto.training.learning_signal_check import (
         CheckStatus,
         check_positive_learning_slope,
+        slope_report_line,
         slope_report_values,
     )
 
@@ -318,10 +316,7 @@ def curve(
     if as_json:
         click.echo(_json({"run_id": run_id, "out": None if out is None else str(out), "report": values}).rstrip())
     else:
-        click.echo(
-            f"learning_signal_check slope={report.slope:.6f} p_value={report.p_value:.2e} alpha={report.alpha} "
-            f"n_episodes={report.n_episodes} status={report.status.name}"
-        )
+        click.echo(slope_report_line(report))
         if out is not None:
             click.echo(str(out))
     if check_guarantee and report.status is not CheckStatus.PASSED:

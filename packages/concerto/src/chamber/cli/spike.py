@@ -11,10 +11,7 @@ import click
 
 from chamber.cli._groups import CommandTable, LazyGroup
 
-__all__ = ["COMMANDS", "EXIT_NOT_LEARNING", "main", "spike"]
-
-EXIT_NOT_LEARNING = 3
-"""The run is done, and its curve does not pass the learning-signal check."""
+__all__ = ["COMMANDS", "main", "spike"]
 
 COMMANDS: CommandTable = {
     "train": ("_spike_train", "train_command", "Train an ego beside a frozen partner."),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -279,17 +280,29 @@ def slope_report_values(report: SlopeReport) -> dict[str, Any]:
     }
 
 
+def slope_report_line(report: SlopeReport) -> str:
+    """Give a report as the line that commands print."""
+    return (
+        f"learning_signal_check slope={report.slope:.6f} p_value={report.p_value:.2e} alpha={report.alpha} "
+        f"n_episodes={report.n_episodes} status={report.status.name}"
+    )
+
+
+def curve_json(curve: EpisodeRewards, report: Mapping[str, Any]) -> str:
+    """Give a curve with the values of a report as one JSON object; a reward that is not finite is null."""
+    rewards = [reward if math.isfinite(reward) else None for reward in map(float, curve.per_episode_ego_rewards)]
+    record = {"run_id": curve.run_id, "per_episode_ego_rewards": rewards, "report": report}
+    return json.dumps(record, sort_keys=True, indent=2, allow_nan=False)
+
+
 def _write_plot(
     figure: Figure, curve: EpisodeRewards, facts: dict[str, Any], out_dir: Path, name_suffix: str
 ) -> tuple[Path, Path]:
     stem = f"{curve.run_id}{name_suffix}"
     png = write_figure(figure, Path(out_dir) / f"{stem}.png")
-    rewards = [reward if math.isfinite(reward) else None for reward in map(float, curve.per_episode_ego_rewards)]
-    record = {"run_id": curve.run_id, "per_episode_ego_rewards": rewards, "report": facts}
-    text = json.dumps(record, sort_keys=True, indent=2, allow_nan=False)
     path = png.with_name(f"{stem}.json")
     try:
-        write_atomic(path, text.encode("utf-8"))
+        write_atomic(path, curve_json(curve, facts).encode("utf-8"))
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
     return png, path
