@@ -19,6 +19,9 @@ partner:
 happo:
   lr: 3.0e-4
 """
+BILLION_LAUGHS = b"a0: &a0 [x, x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 10)
+)
 
 
 @pytest.fixture
@@ -72,6 +75,7 @@ def problem(path: Path, *overrides: str) -> str:
             "safety.clamp_floor_ratio must be less than saturation_threshold (0.9), got",
         ),
         ("+shaping.settle_alpha=1", "shaping.settle_alpha must be 0 for any task but 'stage1_pickplace', got 1"),
+        ("+happo.hidden_dim=1000000000000000000000", "happo.hidden_dim must be less than 9223372036854775808, got"),
         ("partner.extra.uid=8", 'must be text, got the number 8; quote it: uid: "8" in a file,'),
     ],
 )
@@ -79,6 +83,13 @@ def test_override(cell: Path, override: str, said: str) -> None:
     text = problem(cell, override)
     assert text.startswith(f"override {override!r}")
     assert said in text
+
+
+@pytest.mark.parametrize("override", ["seed=" + "9" * 5000, "x" * 5000, "algo=" + "[" * 1000])
+def test_a_monstrous_override_is_refused_in_a_line_that_can_be_read(cell: Path, override: str) -> None:
+    text = problem(cell, override)
+    assert text.startswith(f"override '{override[:100]}")
+    assert len(text) < 600
 
 
 def test_the_hints_for_plus_signs_are_right(cell: Path) -> None:
@@ -106,7 +117,13 @@ def test_the_culprit_among_several_overrides_is_named(cell: Path) -> None:
         (b"env:\n  task: ${nope}\n", "Interpolation key 'nope' not found"),
         (b"env: {task: t}\nhapo: {lr: 1}\n", "there is no setting 'hapo', did you mean 'happo'?"),
         (b"env: {task: t, nmu_envs: 1}\ntotal_frames: 0\n", "did you mean 'env.num_envs'? (and 1 more)"),
-        (b"env: {task: t}\ntotal_frames: ???\n", "total_frames must be a whole number, got '???'"),
+        (b"env: {task: t}\ntotal_frames: ???\n", "Missing mandatory value: total_frames"),
+        (b"env: {task: t}\nalgo: ???\n", "Missing mandatory value: algo"),
+        (b'env: {task: t}\nlog_dir: "a\\0b"\n', "log_dir must be a path without a null character"),
+        (b"env: {task: t}\n" + b"#" * 100_000, "is no configuration: it has more than 100000 characters"),
+        (b"a: &a [x" + b", x" * 2_000 + b"]\n", "is no configuration: it has more than 2000 values"),
+        (BILLION_LAUGHS, "is no configuration: it has more than 2000 values, aliases written out"),
+        (b"a: &a [*a]\n", "is nested too deeply"),
         (b"env: {task: t}\npartner: {extra: {action_dim: 2}}\n", 'quote it: action_dim: "2" in a file'),
     ],
 )

@@ -5,10 +5,19 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ripieno.errors import InputError
+
+if TYPE_CHECKING:
+    from yaml import Node
 
 __all__ = ["compose_values", "require_hydra"]
 
 _SUFFIXES = ("", ".yaml")
+_MOST_BYTES = 100_000
+_MOST_NODES = 2_000
+"""Of a file, aliases written out: a short file can name billions."""
 
 
 def require_hydra() -> None:
@@ -33,6 +42,7 @@ def compose_values(config_path: Path, overrides: Sequence[str]) -> object:
         omegaconf.errors.OmegaConfBaseException: an interpolation does not resolve.
         yaml.YAMLError: the file is no YAML.
         TypeError: the file holds a list.
+        InputError: (a ValueError) the file is far larger than any configuration, aliases written out.
     """
     require_hydra()
     from hydra import compose, initialize_config_dir
@@ -45,12 +55,45 @@ def compose_values(config_path: Path, overrides: Sequence[str]) -> object:
         raise MissingConfigException(f"a configuration file must end in .yaml, got {config_path}")
     GlobalHydra.instance().clear()
     folder = config_path.parent.resolve()
+    path = folder / f"{config_path.stem}.yaml"
+    if path.is_file():
+        _refuse_a_flood(path)
     try:
         with initialize_config_dir(config_dir=str(folder), version_base="1.3"):
             composed = compose(config_name=config_path.stem, overrides=list(overrides))
     except ConfigCompositionException:
-        path = folder / f"{config_path.stem}.yaml"
         if path.is_file() and isinstance(OmegaConf.load(path), ListConfig):
             raise TypeError(f"{config_path} must hold a mapping of settings, got a list") from None
         raise
-    return OmegaConf.to_container(composed, resolve=True)
+    return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+
+
+def _refuse_a_flood(path: Path) -> None:
+    """Refuse a file that would take minutes to read, or never be read at all."""
+    import yaml
+
+    with path.open(encoding="utf-8") as file:
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise InputError(f"is no configuration: it has more than {_MOST_BYTES} characters")
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if root is not None and _count_nodes(root, {}) > _MOST_NODES:
+        raise InputError(f"is no configuration: it has more than {_MOST_NODES} values, aliases written out")
+
+
+def _count_nodes(node: Node, known: dict[int, int]) -> int:
+    """Count a tree's nodes, an alias as often as it is used, but look at what it stands for only once.
+
+    Raises:
+        RecursionError: an alias stands for something that contains it, or the tree is very deep.
+    """
+    from yaml import MappingNode, SequenceNode
+
+    if id(node) not in known:
+        children: list[Node] = []
+        if isinstance(node, MappingNode):
+            children = [child for pair in node.value for child in pair]
+        elif isinstance(node, SequenceNode):
+            children = node.value
+        known[id(node)] = 1 + sum(_count_nodes(child, known) for child in children)
+    return known[id(node)]

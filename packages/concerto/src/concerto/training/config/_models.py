@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 __all__ = [
     "EgoAHTConfig",
@@ -25,7 +34,7 @@ __all__ = [
 ]
 
 Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
-Count = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(gt=0, lt=2**63)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NonNegative = Annotated[float, Field(ge=0.0)]
@@ -40,6 +49,15 @@ _LATER_FIELDS: Mapping[str, frozenset[str]] = {
     "happo": frozenset({"entropy_coef", "max_grad_norm", "value_clip", "target_kl", "lr_decay"}),
 }
 """Fields that came after fingerprints were published: with their default they leave no trace in it."""
+
+
+def _without_nul(folder: Path) -> Path:
+    if "\0" in str(folder):
+        raise ValueError(f"must be a path without a null character, got {str(folder)!r}")
+    return folder
+
+
+Folder = Annotated[Path, AfterValidator(_without_nul)]
 
 
 class _Settings(BaseModel):
@@ -253,8 +271,8 @@ class EgoAHTConfig(_Settings):
     seed: Natural = 0
     total_frames: Count = 100_000
     checkpoint_every: Count = 10_000
-    artifacts_root: Path = Path("./artifacts")
-    log_dir: Path = Path("./logs")
+    artifacts_root: Folder = Path("./artifacts")
+    log_dir: Folder = Path("./logs")
     wandb: WandbConfig = Field(default_factory=WandbConfig)
     env: EnvConfig
     partner: PartnerConfig = Field(default_factory=PartnerConfig)

@@ -34,6 +34,7 @@ _EXPECTATIONS = {
 }
 """Plainer words than the validator's, by its kinds of error."""
 _SHOWN = 60
+_SHOWN_OF_OVERRIDE = 200
 _Location = tuple[int | str, ...]
 
 
@@ -90,10 +91,10 @@ def _override_problem(text: str, error: Exception, in_file: frozenset[str]) -> s
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    said = f"override {text!r}"
+    said = f"override {_shortened(text, _SHOWN_OF_OVERRIDE)}"
     try:
         override = OverridesParser.create().parse_override(text)
-    except HydraException:
+    except (HydraException, ValueError):  # of Python, for a number with thousands of digits
         return f"{said} cannot be read: {_GRAMMAR}; text with special characters is quoted"
     key = override.key_or_group
     if not key:
@@ -145,7 +146,7 @@ def _validation_problem(error: ValidationError, config_path: Path, overrides: Se
     setting = problem.partition(" ")[0] if first["type"] != "extra_forbidden" else _dotted(first["loc"])
     override = _override_of(setting, overrides)
     if override is not None:
-        return f"override {override!r}: {problem}{more}"
+        return f"override {_shortened(override, _SHOWN_OF_OVERRIDE)}: {problem}{more}"
     return f"{config_path}{' with its overrides' if overrides else ''}: {problem}{more}"
 
 
@@ -224,9 +225,9 @@ def _dotted(location: _Location) -> str:
     return text.removeprefix(".")
 
 
-def _shortened(value: object) -> str:
+def _shortened(value: object, shown: int = _SHOWN) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= shown else f"{text[: shown - 3]}..."
 
 
 def _first_line(error: Exception) -> str:
