@@ -60,6 +60,7 @@ class TrainingFolder:
         self.unfinished = self.folder.with_name(f"{self.folder.name}.unfinished")
         self.cfg = validated_copy(cfg, log_dir=self.unfinished / "logs", artifacts_root=self.unfinished)
         self._config = cfg.model_dump(mode="json")
+        self._require_outside_other_runs()
         point = None if resume_from is None else self._point_of_same_run(cfg, resume_from)
         if point is None:
             self._require_new()
@@ -86,6 +87,12 @@ class TrainingFolder:
             raise
 
     # --- before the run ---------------------------------------------------------------------------------------
+
+    def _require_outside_other_runs(self) -> None:
+        """A run folder that gets something added no longer verifies."""
+        around = next((folder for folder in self.folder.resolve().parents if (folder / "run.json").exists()), None)
+        if around is not None:
+            raise InputError(f"{self.folder} would lie in the run folder {around}; choose another --out")
 
     def _require_new(self) -> None:
         if self.unfinished.exists():

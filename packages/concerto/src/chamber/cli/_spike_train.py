@@ -212,6 +212,7 @@ def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
     from chamber.cli._spike_page import FinishedRun
     from chamber.cli._spike_progress import training_bar
     from concerto.training.learning_signal_check import check_positive_learning_slope
+    from ripieno.errors import InputError
 
     rate = 0.0
     with training_bar(cfg.total_frames) as show:
@@ -222,7 +223,10 @@ def _run(cfg: EgoAHTConfig, request: Request, stop: StopRequest) -> FinishedRun:
             show(now)
 
         started = time.perf_counter()
-        result = run_training(cfg, resume_from=request.resume, progress=hear, should_stop=stop)
+        try:
+            result = run_training(cfg, resume_from=request.resume, progress=hear, should_stop=stop)
+        except SystemExit as end:  # of foreign code: it must not look like the end of this command
+            raise InputError(f"partner, trainer or environment called for the end of the process: {end!r}") from end
         seconds = time.perf_counter() - started
     curve = result.curve
     log = run_log(cfg.log_dir / f"{curve.run_id}.jsonl")

@@ -221,6 +221,15 @@ def test_a_folder_that_exists_is_not_touched(refused: Callable[..., str]):
     assert Path("run/notes.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize("words", [(), ("--resume", "run/artifacts/none.pt")])
+def test_a_run_does_not_go_into_the_folder_of_another(
+    words: tuple[str, ...], sealed: tuple[Path, dict[str, Any]], refused: Callable[..., str]
+):
+    shutil.copytree(sealed[0], "run")
+    assert "would lie in the run folder" in refused(*arguments("--out", "run/artifacts/mine", *words))
+    assert verify(Path("run")).ok
+
+
 @pytest.mark.parametrize(
     "override",
     ["partner.class_name=nobody", "env.task=nope", 'partner.extra.action_dim="none"', "runtime.device=cuda"],

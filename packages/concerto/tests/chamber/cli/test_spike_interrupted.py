@@ -55,15 +55,15 @@ class SendsASignal(ScriptedHeuristicPartner):
     """A partner that sends its own process a signal in the middle of a run, or breaks, when it is told to."""
 
     signal_number: ClassVar[int | None] = None
-    breaks: ClassVar[bool] = False
+    breaks_with: ClassVar[BaseException | None] = None
     acts_left: ClassVar[int] = 0
 
     def act(self, obs: Mapping[str, object], *, deterministic: bool = True) -> NDArray[np.float32]:
         SendsASignal.acts_left -= 1
         if SendsASignal.acts_left == 0 and SendsASignal.signal_number is not None:
             os.kill(os.getpid(), SendsASignal.signal_number)
-        if SendsASignal.acts_left == 0 and SendsASignal.breaks:
-            raise InputError("the partner is broken")
+        if SendsASignal.acts_left == 0 and SendsASignal.breaks_with is not None:
+            raise SendsASignal.breaks_with
         return super().act(obs, deterministic=deterministic)
 
 
@@ -129,13 +129,13 @@ def test_an_unfinished_run_is_not_begun_anew_over_itself(capsys: pytest.CaptureF
     assert sorted(Path().rglob("*")) == before
 
 
-def broken(arguments: list[str], *, after: int) -> int:
+def broken(arguments: list[str], *, after: int, error: BaseException | None = None) -> int:
     """Run the command with a partner that breaks in the middle of the run."""
-    SendsASignal.breaks, SendsASignal.acts_left = True, after
+    SendsASignal.breaks_with, SendsASignal.acts_left = error or InputError("the partner is broken"), after
     try:
         return main(arguments)
     finally:
-        SendsASignal.breaks = False
+        SendsASignal.breaks_with = None
 
 
 def test_a_run_that_breaks_before_its_first_checkpoint_leaves_a_failed_run_with_its_log(
@@ -147,6 +147,12 @@ def test_a_run_that_breaks_before_its_first_checkpoint_leaves_a_failed_run_with_
     (log,) = Path("run/logs").iterdir()
     assert json.loads(log.read_text().splitlines()[-1])["event"] == "training_aborted"
     assert [path.name for path in Path().iterdir()] == ["run"]
+
+
+def test_a_partner_that_ends_the_process_does_not_make_it_look_done(capsys: pytest.CaptureFixture[str]):
+    assert broken([*ARGUMENTS, "--out", "run"], after=330, error=SystemExit(0)) == 2
+    assert "called for the end of the process: SystemExit(0)" in capsys.readouterr().err
+    assert verify(Path("run")).status is VerifyStatus.FAILED
 
 
 def test_a_run_that_breaks_later_says_how_to_go_on_and_does(capsys: pytest.CaptureFixture[str]):
