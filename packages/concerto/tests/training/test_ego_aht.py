@@ -280,7 +280,14 @@ def test_the_events_of_a_run_come_in_the_documented_order(tmp_path):
     assert (start["total_frames"], start["checkpoint_every"]) == (64, 64)
     assert (start["task"], start["partner_class"]) == ("mpe_cooperative_push", "scripted_heuristic")
     assert len(start["config_hash"]) == 16
-    assert "exploratory_partner_static" not in start
+    assert {"exploratory_partner_static", "mask_partner_obs"}.isdisjoint(start)
+
+
+def test_every_line_says_so_when_the_ego_does_not_see_its_partner(tmp_path):
+    env = {"task": "cocarry", "condition_id": "cocarry_matched_panda_pair", "mask_partner_obs": True}
+    cfg = config(tmp_path, total_frames=8, env=env)
+    run(cfg, ScriptedEnv())
+    assert {event["mask_partner_obs"] for event in events_of(cfg)} == {"true"}
 
 
 def test_a_run_without_safety_says_so_and_passes_the_gate(tmp_path):

@@ -20,6 +20,11 @@ __all__ = ["play_command"]
     help="Checkpoint (.pt) of a training run; its sidecar lies beside it.",
 )
 @click.option("--task", metavar="TASK", help="Task to play. Default: the one that the policy was trained for.")
+@click.option(
+    "--blind",
+    is_flag=True,
+    help="Hide partner and bar from the policy, which was trained so. Where the log of its run is nearby, it says so.",
+)
 @starts_and_partner
 @click.option(
     "--safety", is_flag=True, help="Put the safety stack (on arms: arm safety) between the policy and its robot."
@@ -28,6 +33,7 @@ __all__ = ["play_command"]
 def play_command(
     checkpoint: Path,
     task: str | None,
+    blind: bool,
     condition: str | None,
     seed: int,
     partner: str | None,
@@ -55,7 +61,7 @@ def play_command(
     from chamber.learning import load_policy
     from chamber.rollout.config import SessionConfig, TrainedEgo
     from chamber.rollout.guard import Guard
-    from chamber.rollout.trained import task_of_checkpoint
+    from chamber.rollout.trained import task_of_checkpoint, was_trained_blind
 
     policy = load_policy(checkpoint, ego_uid="ego")
     config = SessionConfig.of(
@@ -63,7 +69,12 @@ def play_command(
         condition=condition,
         episodes=episodes,
         seed=seed,
-        ego=TrainedEgo(checkpoint_sha256=policy.checkpoint_sha256, run_id=policy.run_id, step=policy.step),
+        ego=TrainedEgo(
+            checkpoint_sha256=policy.checkpoint_sha256,
+            run_id=policy.run_id,
+            step=policy.step,
+            is_blind=blind or was_trained_blind(checkpoint, policy),
+        ),
         partner=partner,
         partner_parameters=parameters_of(partner_parameters),
         episode_length=episode_length,

@@ -50,6 +50,7 @@ class TrainedEgo(BaseModel):
         checkpoint_sha256: hash of the checkpoint's payload: exactly this policy.
         run_id: the training run that wrote it.
         step: frames that it had learned from.
+        is_blind: whether it was trained without the partner and the bar in its state, and is played so.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +58,7 @@ class TrainedEgo(BaseModel):
     checkpoint_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     run_id: str
     step: int
+    is_blind: bool = False
 
     @property
     def file_name(self) -> str:
@@ -164,7 +166,7 @@ def make_environment(config: SessionConfig, *, render: bool = False) -> Any:
         raise InputError(f"{config.slug} does not take all of {', '.join(overrides)}: {error}") from error
     except ValueError as error:
         raise InputError(f"{config.slug}: {error}") from error
-    return env if config.ego is None else with_states(env)
+    return env if config.ego is None else with_states(env, is_blind=config.ego.is_blind)
 
 
 def why_no_pictures(config: SessionConfig) -> InputError | ChamberEnvCompatibilityError | None:

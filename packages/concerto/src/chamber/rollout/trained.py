@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,14 @@ from ripieno.errors import InputError
 if TYPE_CHECKING:
     from chamber.learning import TrainedPolicy
 
-__all__ = ["TASKS_BY_WIDTHS", "PolicyIdentity", "task_of_checkpoint", "trained_seat", "with_states"]
+__all__ = [
+    "TASKS_BY_WIDTHS",
+    "PolicyIdentity",
+    "task_of_checkpoint",
+    "trained_seat",
+    "was_trained_blind",
+    "with_states",
+]
 
 TASKS_BY_WIDTHS: Mapping[tuple[int, int], str] = {
     (10, 2): "mpe_cooperative_push",
@@ -97,12 +104,26 @@ def trained_seat(identity: PolicyIdentity, env: Any, uid: str, checkpoints: Mapp
     return Seat(uid, "trained", parameters, _TrainedController(policy))
 
 
-def with_states(env: Any) -> Any:
-    """Give an environment whose robots have the state vectors that training gave them."""
+def with_states(env: Any, *, is_blind: bool = False) -> Any:
+    """Give an environment whose robots have the state vectors that training gave them.
+
+    Args:
+        env: the environment.
+        is_blind: whether the ego was trained without the partner and the bar in its state.
+
+    Raises:
+        InputError: an ego is blind in no task but co-carry.
+    """
     from chamber.envs.cocarry import CoCarryEnv
+    from chamber.envs.cocarry_blind_mask import CoCarryEgoBlindMask
     from chamber.envs.cocarry_obs import with_cocarry_states
 
-    return with_cocarry_states(env) if isinstance(env, CoCarryEnv) else env
+    if isinstance(env, CoCarryEnv):
+        stated = with_cocarry_states(env)
+        return CoCarryEgoBlindMask(stated) if is_blind else stated
+    if is_blind:
+        raise InputError("a blind ego is one of cocarry only: no other task is trained with env.mask_partner_obs")
+    return env
 
 
 def task_of_checkpoint(path: Path, policy: TrainedPolicy) -> str:
@@ -113,10 +134,9 @@ def task_of_checkpoint(path: Path, policy: TrainedPolicy) -> str:
     Raises:
         InputError: it cannot be told.
     """
-    for log in _places_of_log(path.resolve(), policy.run_id):
-        task = _task_in_log(log)
-        if task is not None:
-            return _TASKS_BY_TRAINING_NAME.get(task, task)
+    task = _told_by_log(path, policy).get("task")
+    if isinstance(task, str):
+        return _TASKS_BY_TRAINING_NAME.get(task, task)
     widths = policy.obs_dim, policy.action_dim
     if widths not in TASKS_BY_WIDTHS:
         raise InputError(
@@ -126,21 +146,31 @@ def task_of_checkpoint(path: Path, policy: TrainedPolicy) -> str:
     return TASKS_BY_WIDTHS[widths]
 
 
+def was_trained_blind(path: Path, policy: TrainedPolicy) -> bool:
+    """Say whether the log of a policy's run tells that it did not see its partner; False where there is no log."""
+    return _told_by_log(path, policy).get("mask_partner_obs") == "true"
+
+
+def _told_by_log(path: Path, policy: TrainedPolicy) -> Mapping[str, object]:
+    """What every line of a run's log tells of the run; nothing when there is no log with a task nearby."""
+    first_lines = map(_first_line, _places_of_log(path.resolve(), policy.run_id))
+    return next((line for line in first_lines if isinstance(line.get("task"), str)), {})
+
+
 def _places_of_log(path: Path, run_id: str) -> Iterator[Path]:
     for folder in (*path.parents[:3], Path.cwd()):
         yield folder / f"{run_id}.jsonl"
         yield folder / "logs" / f"{run_id}.jsonl"
 
 
-def _task_in_log(log: Path) -> str | None:
-    """The task in the first line of a run's log; None when there is no such line."""
+def _first_line(log: Path) -> Mapping[str, object]:
+    """The first line of a log; nothing when there is none that can be read."""
     try:
         with log.open("rb") as file:
             first = json.loads(file.readline(_MOST_LINE_BYTES))
     except (OSError, ValueError, RecursionError):
-        return None
-    task = first.get("task") if isinstance(first, dict) else None
-    return task if isinstance(task, str) else None
+        return {}
+    return cast("Mapping[str, object]", first) if isinstance(first, dict) else {}
 
 
 def _widths(env: Any, uid: str, task: str) -> tuple[int, int]:

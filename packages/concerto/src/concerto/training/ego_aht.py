@@ -539,6 +539,8 @@ def _context_of(cfg: EgoAHTConfig, config_hash: str, repo_root: Path) -> RunCont
     extra = {"task": cfg.env.task, "partner_class": cfg.partner.class_name, "config_hash": config_hash}
     if cfg.exploratory.partner_static_override:
         extra["exploratory_partner_static"] = "true"
+    if cfg.env.mask_partner_obs:  # whoever plays the policy has to know
+        extra["mask_partner_obs"] = "true"
     return compute_run_metadata(
         seed=cfg.seed, run_kind=cfg.algo, repo_root=repo_root, extra=extra, config_fingerprint=config_hash
     )

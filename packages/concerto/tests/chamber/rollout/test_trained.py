@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from chamber.cell.contacts import find_contacts
+from chamber.envs.cocarry_blind_mask import COCARRY_BLIND_MASK_START, COCARRY_BLIND_MASK_STOP
 from chamber.learning import load_policy
 from chamber.rollout.config import PartnerChoice, SessionConfig, TrainedEgo, make_environment, make_team
 from chamber.rollout.episode import Trajectory
@@ -18,7 +19,7 @@ from chamber.rollout.guard import Guard
 from chamber.rollout.page import headline, render_session_page
 from chamber.rollout.replay import replay_session
 from chamber.rollout.session import run_session, trajectory_name
-from chamber.rollout.trained import TASKS_BY_WIDTHS, task_of_checkpoint
+from chamber.rollout.trained import TASKS_BY_WIDTHS, task_of_checkpoint, was_trained_blind
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import sha256_file
 from ripieno.run import read_manifest
@@ -85,6 +86,27 @@ def test_the_ego_does_what_the_policy_says_without_exploration(session: Path, pu
     policy = load_policy(push_checkpoint, ego_uid="ego")
     for state, action in zip(arrays["obs/agent/ego/state"], arrays["action/ego"], strict=False):
         np.testing.assert_array_equal(policy.act({"agent": {"ego": {"state": state}}}), action)
+
+
+def test_an_ego_that_was_trained_blind_is_played_blind(save_policy, tmp_path: Path):
+    path = save_policy(tmp_path / "root", obs_dim=46, action_dim=8)
+    policy = load_policy(path, ego_uid="ego")
+    assert not was_trained_blind(path, policy)
+    (tmp_path / "root/logs").mkdir()
+    line = {"task": "cocarry", "run_id": policy.run_id, "mask_partner_obs": "true"}
+    (tmp_path / f"root/logs/{policy.run_id}.jsonl").write_text(json.dumps(line) + "\n")
+    assert was_trained_blind(path, policy)
+    for is_blind in (False, True):
+        ego = TrainedEgo(checkpoint_sha256=sha256_file(path), run_id=policy.run_id, step=1, is_blind=is_blind)
+        with closing(make_environment(SessionConfig.of("cocarry", ego=ego))) as env:
+            obs, _ = env.reset(seed=0)
+            uid = (
+                make_team(SessionConfig.of("cocarry", ego=ego), env, checkpoints={sha256_file(path): path}).seats[0].uid
+            )
+            hidden = obs["agent"][uid]["state"][..., COCARRY_BLIND_MASK_START:COCARRY_BLIND_MASK_STOP]
+            assert bool(np.any(hidden)) is not is_blind
+    with pytest.raises(InputError, match="a blind ego is one of cocarry only"):
+        make_environment(SessionConfig.of("mpe_cooperative_push", ego=ego))
 
 
 def test_another_checkpoint_than_the_one_of_the_session_is_refused(push_checkpoint: Path, save_policy, tmp_path: Path):
