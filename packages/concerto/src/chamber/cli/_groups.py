@@ -48,6 +48,9 @@ class OneLineGroup(click.Group):
             ctx.exit(EXIT_STOPPED)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise  # Click answers them; a reader that has gone, as in `chamber list | head`, silently
+        except SystemExit as end:  # of a partner or an imported module: no command of ours ends like this
+            click.echo(f"{ctx.info_name}: foreign code called for the end of the process: {end!r}", err=True)
+            ctx.exit(EXIT_REFUSED)
         except Exception as error:
             if wants_traceback(ctx):
                 raise

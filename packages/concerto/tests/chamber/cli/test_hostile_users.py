@@ -99,3 +99,20 @@ def test_a_warning_is_one_line_without_the_code_it_comes_from(tmp_path: Path):
     (line,) = {line for line in done.stderr.splitlines() if "colour" in line}
     assert line == "warning: the colour is red"
     assert ".py" not in done.stderr
+
+
+def test_foreign_code_that_ends_the_process_does_not_make_a_command_look_done(tmp_path: Path):
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
+    (tmp_path / "leaves_later.py").write_text(
+        "from chamber.partners import ScriptedHeuristicPartner, register_partner\n"
+        "@register_partner('leaves')\n"
+        "class Leaves(ScriptedHeuristicPartner):\n"
+        "    def act(self, obs, *, deterministic=True):\n"
+        "        raise SystemExit(0)\n"
+    )
+    task = ("run", "mpe_cooperative_push", "--no-pictures")
+    for imported in (("--import", "leaves"), ("--import", "leaves_later", "--partner", "leaves")):
+        done = run(*task, *imported, cwd=tmp_path)
+        assert done.returncode == 2, (done.stdout, done.stderr)
+        assert done.stdout == ""
+        assert done.stderr == "chamber: foreign code called for the end of the process: SystemExit(0)\n"
