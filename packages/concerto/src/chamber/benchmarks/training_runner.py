@@ -40,8 +40,11 @@ if TYPE_CHECKING:
     from concerto.safety.stopping import PartnerMotionBound
     from concerto.training.config import EgoAHTConfig, EnvConfig, PartnerConfig
     from concerto.training.ego_aht import TrainingResult
+    from concerto.training.logging import RunLogger
     from concerto.training.protocols import (
+        EgoTrainer,
         EnvLike,
+        PartnerLike,
         SafetyDriver,
         TrainerFactory,
         TrainingProgress,
@@ -73,6 +76,8 @@ DEFAULT_BOUNDS = Bounds(
 )
 """Bounds of an environment that declares none."""
 DEFAULT_CONTROL_TIMESTEP_S = 0.02
+_WORDS_FOR_TOO_LARGE = ("allocate memory", "out of memory", "overflow")
+"""What PyTorch says when a tensor fits nowhere; it raises a plain RuntimeError."""
 EGO_PPO_ALGO = "ego_aht_happo"
 """Name of the algorithm in configurations and logs."""
 
@@ -449,9 +454,24 @@ def run_training(
 def _default_trainer_factory(algo: str) -> TrainerFactory:
     if algo != EGO_PPO_ALGO:  # the log would name an algorithm that nothing learned with
         raise InputError(f"algo must be {EGO_PPO_ALGO!r}, the only algorithm there is a learner of, got {algo!r}")
+    return _make_learner
+
+
+def _make_learner(
+    cfg: EgoAHTConfig, *, env: EnvLike, partner: PartnerLike, ego_uid: str, logger: RunLogger | None = None
+) -> EgoTrainer:
+    """Make the learner; sizes that no memory holds are refused like any other setting."""
     from chamber.benchmarks.ego_ppo_trainer import EgoPPOTrainer
 
-    return EgoPPOTrainer.from_config
+    try:
+        return EgoPPOTrainer.from_config(cfg, env=env, partner=partner, ego_uid=ego_uid, logger=logger)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(word in str(error) for word in _WORDS_FOR_TOO_LARGE):
+            raise
+        raise InputError(
+            f"there is not enough memory for happo.hidden_dim={cfg.happo.hidden_dim}, "
+            f"happo.rollout_length={cfg.happo.rollout_length} and env.num_envs={cfg.env.num_envs}"
+        ) from error
 
 
 def _recording_of(cfg: EgoAHTConfig) -> RolloutRecording | None:

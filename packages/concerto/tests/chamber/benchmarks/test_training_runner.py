@@ -21,6 +21,7 @@ from concerto.training.checkpoints import load_checkpoint_file
 from concerto.training.config import EgoAHTConfig, read_config
 from concerto.training.ego_aht import RandomEgoTrainer
 from concerto.training.learning_signal_check import CheckStatus, check_positive_learning_slope
+from ripieno.errors import InputError
 
 
 def config(name: str, folder: Path, *overrides: str) -> EgoAHTConfig:
@@ -166,6 +167,14 @@ def test_an_algorithm_without_a_learner_is_refused_and_a_learner_of_ones_own_may
     assert not (tmp_path / "logs").exists()
     run_training(cfg, trainer_factory=random_trainer)
     assert {event["run_kind"] for event in events_of(cfg)} == {"ego_aht_hatd3"}
+
+
+@pytest.mark.parametrize("size", [f"hidden_dim={2**62}", f"rollout_length={10**15}"])
+def test_sizes_that_no_memory_holds_are_refused_in_one_line(size: str, tmp_path: Path):
+    with pytest.raises(InputError, match=f"there is not enough memory for .*{size}") as refusal:
+        run_training(planar(tmp_path, f"happo.{size}"))
+    assert "\n" not in str(refusal.value)
+    assert events_of(planar(tmp_path))[-1]["event"] == "training_aborted"
 
 
 # --- environments are closed ----------------------------------------------------------------------------------
