@@ -153,7 +153,11 @@ def _orjson_text(value: object, options: int) -> bytes | None:
         return None
 
 
-def _orjson_is_exact(value: object, depth: int = MAX_DEPTH) -> bool:
+_TEXT = frozenset({str})
+_ALWAYS_EXACT = frozenset({str, bool, type(None)})
+
+
+def _orjson_is_exact(value: Any, depth: int = MAX_DEPTH) -> bool:
     """Tell whether a container is one for which orjson writes the same bytes as the standard library.
 
     Both write the shortest digits that read back as the same float; between 1e-4 and 1e16 both write them
@@ -162,22 +166,23 @@ def _orjson_is_exact(value: object, depth: int = MAX_DEPTH) -> bool:
     """
     kind = type(value)
     if kind is dict:
-        mapping = cast("dict[object, object]", value)
-        items = mapping.values()
-        if any([type(key) is not str for key in mapping]):  # noqa: C419 - a list is faster than a generator
+        if not _TEXT.issuperset(map(type, value)):
             return False
+        items = value.values()
     elif kind is list or kind is tuple:
-        items = cast("Sequence[object]", value)
+        items = value
     else:
         return False
+    if _ALWAYS_EXACT.issuperset(map(type, items)):
+        return True
     for item in items:  # scalars are judged here, not in a call of their own: this loop is the hot path
         kind = type(item)
         if kind is str or kind is bool or item is None:
             continue
         if kind is float:
-            exact = 1e-4 <= abs(cast("float", item)) < 1e16 or item == 0.0
+            exact = 1e-4 <= abs(item) < 1e16 or item == 0.0
         elif kind is int:
-            exact = -(2**63) <= cast("int", item) < 2**63
+            exact = -(2**63) <= item < 2**63
         else:
             exact = depth > 1 and _orjson_is_exact(item, depth - 1)
         if not exact:
