@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber._planar import PlanarView, straight_command
 from chamber.benchmarks.training_runner import build_env, build_partner, run_training
 from chamber.cell.analysis import Group, group, verdicts
 from chamber.cell.config import Condition
 from chamber.cell.loading import parse_cell, pin_checkpoint, trained_cell_text
 from chamber.cell.runner import run_cell
 from chamber.configs import shipped_config_path
+from chamber.envs.mpe_cooperative_push import DT, VELOCITY_BOUND
 from chamber.learning import load_policy
 from concerto.training._random_ego import RandomEgoTrainer, make_random_trainer
 from concerto.training.config import EgoAHTConfig, load_config, validated_copy
@@ -96,7 +98,7 @@ def measure(seed: int, scratch: Path) -> SeedResult:
     cell, claims = _in_the_cell(payload, scratch / "cell")
     ego = cfg.env.agent_uids[0]
     policy = load_policy(payload, ego_uid=ego)
-    random = RandomEgoTrainer(ego_uid=ego, action_dim=policy.action_dim, root_seed=EVALUATION_ROOT_SEED)
+    random = random_ego(ego, seed=seed)
     return SeedResult(
         seed=seed,
         frames=cfg.total_frames,
@@ -108,6 +110,31 @@ def measure(seed: int, scratch: Path) -> SeedResult:
         cell=cell,
         claims=claims,
     )
+
+
+def random_ego(uid: str, *, seed: int) -> RandomEgoTrainer:
+    """Give the random ego that a trained one is compared with; each seed has one with draws of its own."""
+    return RandomEgoTrainer(ego_uid=uid, action_dim=2, root_seed=EVALUATION_ROOT_SEED + seed)
+
+
+def untrained_rewards(cfg: EgoAHTConfig) -> dict[str, float]:
+    """Mean reward in the new starts of egos that never learned, for scale.
+
+    Returns:
+        By name: ``at rest``, an ego that never moves, and ``rule``, one that drives straight to the landmark farther
+        from the partner.
+    """
+    uid = cfg.env.agent_uids[0]
+
+    def stay(_: Mapping[str, Any], *, deterministic: bool) -> FloatArray:
+        return np.zeros(2)
+
+    def drive(obs: Mapping[str, Any], *, deterministic: bool) -> FloatArray:
+        view = PlanarView.of(obs, uid)
+        free = view.landmarks[np.argmax(np.linalg.norm(view.landmarks - view.other, axis=1))]
+        return straight_command(free, speed_limit=VELOCITY_BOUND, dt=DT)
+
+    return {name: float(np.mean(_evaluated(cfg, act))) for name, act in (("at rest", stay), ("rule", drive))}
 
 
 def _evaluated(cfg: EgoAHTConfig, act: Callable[..., Any], *, deterministic: bool = True) -> list[float]:

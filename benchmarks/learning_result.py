@@ -15,9 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from _common import write_results
-from _learning import EVALUATION_EPISODES, LAST_EPISODES, SEEDS, SeedResult, measure
+from _learning import CONFIG, EVALUATION_EPISODES, LAST_EPISODES, SEEDS, SeedResult, measure, untrained_rewards
 
 from chamber.cell.config import Condition
+from chamber.configs import shipped_config_path
+from concerto.training.config import load_config
 
 WITH, WITHOUT = Condition.WITH_STACK, Condition.WITHOUT_STACK
 
@@ -64,6 +66,7 @@ def main() -> None:
     rows = [row(result) for result in results]
     partners = " / ".join(results[0].contacts_at_fault(WITH))
     n_episodes = next(iter(results[0].cell.values())).n_episodes
+    untrained = untrained_rewards(load_config(config_path=shipped_config_path(CONFIG)))
     write_results(
         "learning_result",
         title="What the shipped planar configuration learns",
@@ -71,13 +74,16 @@ def main() -> None:
             f"{results[0].frames:,} frames per seed beside the frozen `scripted_heuristic`. Rewards are sums over the "
             "50 steps of an episode, in metres; 0 is best. An ego that acts at random has the same starts. Last "
             f"{LAST_EPISODES}: of the training, with exploration. New starts: {EVALUATION_EPISODES} episodes that "
-            "training has not seen, without exploration. Margins are differences of means in standard errors of the "
-            f"difference. At fault: contacts at the ego's fault beside {partners}, {n_episodes} episodes each, of the "
-            "preregistered cell `planar_push_trained`, judged by `chamber.cell.contacts`."
+            "training has not seen, the same for all seeds, without exploration; there an ego at rest earns "
+            f"{untrained['at rest']:.1f}, and one that drives straight to the landmark farther from the partner "
+            f"{untrained['rule']:.1f}. Margins are differences of means in standard errors of the difference, as if "
+            f"the starts were not the same. At fault: contacts at the ego's fault beside {partners}, {n_episodes} "
+            "episodes each, of the preregistered cell `planar_push_trained`, judged by `chamber.cell.contacts`."
         ),
         columns=list(rows[0]),
         rows=rows,
         cell=cell_rows(results),
+        new_starts_untrained=untrained,
     )
 
 

@@ -6,25 +6,44 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from chamber.cell.config import Condition
+from chamber.configs import shipped_config_path
+from concerto.training.config import load_config
 from concerto.training.learning_signal_check import CheckStatus
 
 BENCHMARKS = Path(__file__).parents[5] / "benchmarks"
 
 
-@pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"seed {seed}", scope="module")
-def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="module")
+def learning() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         patch.delitem(sys.modules, "_learning", raising=False)
         import _learning
 
-        return _learning.measure(request.param, tmp_path_factory.mktemp("learning"))
+        yield _learning
+
+
+@pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"seed {seed}", scope="module")
+def result(learning: Any, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return learning.measure(request.param, tmp_path_factory.mktemp("learning"))
+
+
+def test_each_seed_is_compared_with_random_draws_of_its_own(learning: Any):
+    draws = {seed: learning.random_ego("ego", seed=seed).act({}).tolist() for seed in learning.SEEDS}
+    assert len({tuple(draw) for draw in draws.values()}) == len(draws)
+
+
+@pytest.mark.slow
+def test_a_trained_ego_earns_more_than_one_at_rest(learning: Any, result: Any):
+    cfg = load_config(config_path=shipped_config_path(learning.CONFIG))
+    assert result.evaluation.trained > learning.untrained_rewards(cfg)["at rest"]
 
 
 @pytest.mark.slow
