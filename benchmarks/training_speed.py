@@ -1,8 +1,9 @@
 """How many frames per second does training make on the planar task, where does the time go, and what is the floor?
 
 Run `python benchmarks/training_speed.py`; it writes `results/training_speed.json` and `results/training_speed.md`. A
-rate is frames per second of process CPU time on one core, from the time between two updates: 1,024 steps, one update,
-and what the log and the checkpoints cost. Runs with and without the safety stack take turns, so that both see the same
+rate is frames per second of process CPU time on one core, from the median time between two updates: 1,024 steps, one
+update, and what the log costs. A checkpoint falls in one rollout of ten, which the median leaves out; the parts hold
+it. Waiting for the disk is in neither. Runs with and without the safety stack take turns, so that both see the same
 machine. The floor is measured first, see `floor_us`.
 """
 
@@ -200,7 +201,9 @@ def main() -> None:
             f"The shipped configuration: PPO, rollout {ROLLOUT}, minibatches of {MINIBATCH}, {EPOCHS} epochs, hidden "
             f"width {HIDDEN}, on one core and one torch thread. CPU time per frame between two updates, medians and "
             f"quartiles over {ROUNDS} runs of {ROLLOUTS} rollouts, of which the first {WARM_UP_ROLLOUTS} are left out. "
-            "'slower by' is the loss of frames per second by the stack. The parts are from a run of their own, in "
+            "A checkpoint falls in one rollout of ten, so it is in the parts and not in the medians; waiting for the "
+            "disk is in neither. 'slower by' is the loss of frames per second by the stack. The parts are from a run "
+            "of their own, in "
             "which watching them slows all of them down a little; the update is spread over the frames of its rollout. "
             "Floor: all matrix products of the update and nothing "
             f"else ({floor['products of the update']} us per frame), and the arrays that the interface demands of a "
