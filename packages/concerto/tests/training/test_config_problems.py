@@ -139,4 +139,6 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     assert problem(tmp_path / "none.yaml", "seed=1") == f"{tmp_path}/none.yaml: there is no such file"
     assert problem(tmp_path / "gone" / "none.yaml") == f"{tmp_path}/gone/none.yaml: there is no such file"
     (tmp_path / "cell.yml").write_text(CELL)
-    assert problem(tmp_path / "cell.yml") == f"{tmp_path}/cell.yml: a configuration file must end in .yaml"
+    (tmp_path / "bare").write_text(CELL)
+    for name in ("cell.yml", "bare"):
+        assert problem(tmp_path / name) == f"{tmp_path}/{name}: a configuration file must end in .yaml"

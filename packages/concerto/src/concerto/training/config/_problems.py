@@ -68,9 +68,9 @@ def _file_problem(error: Exception, path: Path) -> str:
         return "is nested too deeply"
     if path.is_dir():
         return "is a folder, and a configuration is a file"
-    if path.suffix not in {"", ".yaml"}:
-        return "a configuration file must end in .yaml"
     is_there = path.with_suffix(".yaml").is_file()
+    if path.suffix not in {"", ".yaml"} or (path.is_file() and not is_there):
+        return "a configuration file must end in .yaml"
     return _first_line(error).removeprefix(f"{path} ") if is_there else "there is no such file"
 
 
