@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from chamber.cli._spike_progress import StopRequest
 from chamber.cli.spike import main
 from chamber.partners import ScriptedHeuristicPartner, register_partner
 from ripieno.errors import InputError
@@ -127,6 +129,38 @@ def test_an_unfinished_run_is_not_begun_anew_over_itself(capsys: pytest.CaptureF
     assert main([*ARGUMENTS, "--out", "run"]) == 2
     assert "go on with --resume" in capsys.readouterr().err
     assert sorted(Path().rglob("*")) == before
+
+
+def test_the_last_checkpoint_is_the_one_of_most_frames_that_is_whole(capsys: pytest.CaptureFixture[str]):
+    """By frames, not by name; a process that was killed between payload and sidecar leaves the payload alone."""
+    artifacts = Path("run.unfinished/artifacts")
+    artifacts.mkdir(parents=True)
+    for name in ("a_step500.pt", "a_step500.pt.json", "a_step1000.pt", "a_step1000.pt.json", "a_step1500.pt"):
+        (artifacts / name).touch()
+    assert main([*ARGUMENTS, "--out", "run"]) == 2
+    assert f"go on with --resume {artifacts.absolute() / 'a_step1000.pt'}, or" in capsys.readouterr().err
+
+
+def test_a_run_that_another_process_goes_on_with_is_left_to_it(capsys: pytest.CaptureFixture[str]):
+    assert interrupted([*ARGUMENTS, "--out", "run"], signal.SIGINT) == 130
+    (checkpoint,) = Path("run.unfinished/artifacts").glob("*.pt")
+    before = sorted(Path().rglob("*"))
+    with Path("run.unfinished/lock").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        capsys.readouterr()
+        assert main([*ARGUMENTS, "--out", "run", "--resume", str(checkpoint)]) == 2
+    assert "another process is training into" in capsys.readouterr().err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_the_second_ctrl_c_ends_at_once():
+    with StopRequest() as stop:
+        assert not stop()
+        signal.raise_signal(signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert stop.exit_code == 130
 
 
 def broken(arguments: list[str], *, after: int, error: BaseException | None = None) -> int:

@@ -10,16 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chamber.cell.contacts import find_contacts
+from chamber.cell.contacts import closest_approach, find_contacts
 from chamber.envs.cocarry_blind_mask import COCARRY_BLIND_MASK_START, COCARRY_BLIND_MASK_STOP
+from chamber.envs.mpe_cooperative_push import MPECooperativePushEnv
 from chamber.learning import load_policy
 from chamber.rollout.config import PartnerChoice, SessionConfig, TrainedEgo, make_environment, make_team
 from chamber.rollout.episode import Trajectory
 from chamber.rollout.guard import Guard
 from chamber.rollout.page import headline, render_session_page
+from chamber.rollout.planar_guard import planar_stack
 from chamber.rollout.replay import replay_session
 from chamber.rollout.session import run_session, trajectory_name
 from chamber.rollout.trained import TASKS_BY_WIDTHS, task_of_checkpoint, was_trained_blind
+from concerto.safety.stack import SafetyStack
 from ripieno.errors import InputError, IntegrityError
 from ripieno.files import sha256_file
 from ripieno.run import read_manifest
@@ -72,6 +75,8 @@ def test_contacts_are_those_of_the_judge_and_with_the_stack_none_is_the_egos_fau
             contacts = find_contacts(ego, partner, safety_distance_m=0.2)
             assert episode["metrics"]["contacts"] == len(contacts)
             assert episode["metrics"]["contacts_at_fault"] <= len(contacts)
+            gap = closest_approach(ego, partner).distance_m - 0.2
+            assert episode["metrics"]["smallest_gap_m"] == pytest.approx(gap, abs=1e-5)
             faults[name] += episode["metrics"]["contacts_at_fault"]
             assert ("interventions" in episode["metrics"]) is (name == "guarded")
     assert faults["guarded"] == 0
@@ -86,6 +91,36 @@ def test_the_ego_does_what_the_policy_says_without_exploration(session: Path, pu
     policy = load_policy(push_checkpoint, ego_uid="ego")
     for state, action in zip(arrays["obs/agent/ego/state"], arrays["action/ego"], strict=False):
         np.testing.assert_array_equal(policy.act({"agent": {"ego": {"state": state}}}), action)
+
+
+def test_the_stack_of_a_session_counts_on_no_braking_of_the_partner():
+    env = MPECooperativePushEnv()
+    parts = (env.build_control_models(), env.build_bounds(), env.build_partner_motion())
+    built, careful, trusting = planar_stack(env), *(_stack(*parts, fraction) for fraction in (0.0, 1.0))
+    n_different = 0
+    for seed in range(5):
+        env.reset(seed=seed)
+        for stack in (built, careful, trusting):
+            stack.reset(seed=seed)
+        for _ in range(50):
+            ahead = np.clip(5.0 * (env.position("partner") - env.position("ego")), -1.0, 1.0)
+            snapshots = env.build_agent_snapshots()
+            action = built.step(ahead, snapshots).action
+            assert np.array_equal(action, careful.step(ahead, snapshots).action)
+            n_different += not np.array_equal(action, trusting.step(ahead, snapshots).action)
+            env.step({"ego": env.executable_action("ego", action), "partner": -ahead})
+    assert n_different > 0
+
+
+def _stack(models, bounds, motion, fraction: float) -> SafetyStack:
+    return SafetyStack(
+        ego_uid="ego",
+        control_models=models,
+        bounds=bounds,
+        dt=0.1,
+        partner_motion=motion,
+        partner_braking_fraction=fraction,
+    )
 
 
 def test_an_ego_that_was_trained_blind_is_played_blind(save_policy, tmp_path: Path):
