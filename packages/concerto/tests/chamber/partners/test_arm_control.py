@@ -129,6 +129,25 @@ class TestServo:
         if n_ways < 3:
             np.testing.assert_allclose(commands, np.array(posture) / 0.1)
 
+    def test_an_error_of_exactly_the_radius_is_outside_of_it_in_both_forms(self):
+        law = (2.5, 0.6, 0.03, 0.001, 0.12, 0.6)
+        columns = [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)]
+        alone, together = [0.0] * 3, np.zeros((1, 3))
+        servo_numbers(
+            [0.12, 0.0, 0.0],
+            [0.0] * 3,
+            np.eye(3).tolist(),
+            TcpNumbers((0.0, 0.0, 0.0), columns),
+            [0.0] * 3,
+            *law,
+            alone,
+        )
+        servo(
+            np.array([[0.12, 0.0, 0.0]]), np.zeros(3), np.eye(3), np.zeros((1, 3)), np.eye(3)[None], np.zeros((1, 3)),
+            *law, together,
+        )  # fmt: skip
+        assert alone == together[0].tolist() == [0.0] * 3
+
     @given(st.tuples(unit, unit, unit, unit))
     def test_where_a_bar_points_is_the_first_column_of_its_rotation(self, quaternion: tuple[float, ...]):
         column = rotations_from_quaternions(np.array([quaternion]))[0, :, 0]
