@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from chamber.partners.api import FrozenPartner, PartnerSpec
 from chamber.partners.registry import load_partner
 from concerto.safety.api import (
@@ -93,6 +95,10 @@ class UnknownPartnerError(InputError, KeyError):
 
 def build_env(env_cfg: EnvConfig, *, root_seed: int) -> EnvLike:
     """Build the environment of a task.
+
+    What a robot sees is in ``obs["agent"][uid]``, as vectors by name; ``env.observation_space`` and
+    ``env.action_space`` say how wide. A learner of your own finds the state of its robot in
+    ``obs["agent"][ego_uid]["state"]``, shape ``(O,)``, or ``(N, O)`` with N copies.
 
     Args:
         env_cfg: what to build.
@@ -204,9 +210,14 @@ def build_partner(partner_cfg: PartnerConfig) -> FrozenPartner:
     try:
         return load_partner(spec)
     except KeyError as error:
-        raise UnknownPartnerError(error.args[0]) from error
+        raise UnknownPartnerError(
+            f"{error.args[0]}; one of your own has to be imported first (chamber-spike train --import MODULE)"
+        ) from error
     except ValueError as error:
-        raise InputError(f"the partner {partner_cfg.class_name!r} refuses its parameters: {error}") from error
+        raise InputError(
+            f"the partner {partner_cfg.class_name!r} refuses its parameters: {error}; they are partner.extra of the "
+            "configuration, from which the override ~partner.extra.NAME takes one out"
+        ) from error
 
 
 # --- the parts of a safety stack -----------------------------------------------------------------------------
@@ -413,6 +424,7 @@ def run_training(
     factory = _default_trainer_factory(cfg.algo) if trainer_factory is None else trainer_factory
     env = build_env(cfg.env, root_seed=cfg.seed)
     recording: RolloutRecording | None = None
+    partner: PartnerLike | None = None
     try:
         env = _shaped(env, cfg)
         recording = _recording_of(cfg)
@@ -425,10 +437,11 @@ def run_training(
             safety_emergency_controllers,
         )
         builds_own_stack = cfg.safety.enabled and all(value is None for value in given)
+        partner = _partner_of(cfg)
         return train(
             cfg,
             env=env,
-            partner=_partner_of(cfg),
+            partner=partner,
             trainer_factory=factory,
             repo_root=repo_root,
             safety_filter=safety_filter,
@@ -444,11 +457,35 @@ def run_training(
             wandb_tags=wandb_tags,
             record_rollout=recording,
         )
+    except ValueError as error:
+        if partner is not None and not isinstance(error, InputError):
+            _refuse_misfit(cfg, env, partner, error)
+        raise
     finally:
         for closable in (recording, env):
             close = getattr(closable, "close", None)
             if callable(close):
                 close()
+
+
+def _refuse_misfit(cfg: EgoAHTConfig, env: Any, partner: PartnerLike, error: ValueError) -> None:
+    """Say that the partner's action has not the shape of its robot's, where a run ended because of that.
+
+    Raises:
+        InputError: it has not.
+    """
+    uid = cfg.env.agent_uids[1]
+    space = getattr(getattr(env, "action_space", None), "spaces", {}).get(uid)
+    if space is None or cfg.env.num_envs > 1:
+        return
+    obs, _ = env.reset(seed=cfg.seed)
+    partner.reset(seed=cfg.seed)
+    shape = np.shape(partner.act(obs, deterministic=True))
+    if shape != space.shape:
+        raise InputError(
+            f"the partner {cfg.partner.class_name!r} does not fit {cfg.env.task}: an action of the robot {uid!r} has "
+            f"shape {space.shape}, what the partner gives has {shape}"
+        ) from error
 
 
 def _default_trainer_factory(algo: str) -> TrainerFactory:

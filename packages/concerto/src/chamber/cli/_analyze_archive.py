@@ -253,7 +253,7 @@ class Archive:
             raise InputError(f"run {run_id!r} has {len(found)} logs, choose a narrower --archive-root: {paths}")
         if not found:
             near = get_close_matches(run_id, [run.run_id for run in self.runs], n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else f"there are {len(self.runs)} runs, see list-runs"
+            hint = f"did you mean {near[0]}?" if near else "see list-runs for those that there are"
             raise InputError(f"there is no run {run_id!r} in {self.root}; {hint}")
         return found[0]
 

@@ -18,7 +18,9 @@ def metric_figure(
     readings: Mapping[str, Sequence[Reading]],
     *,
     metric: str,
+    names: Mapping[str, str] | None = None,
     title: str | None = None,
+    window: int = 1,
     y_limits: tuple[float | None, float | None] = (None, None),
     is_logarithmic: bool = False,
 ) -> Figure:
@@ -27,15 +29,18 @@ def metric_figure(
     Args:
         readings: values by run; those without a frame are left out.
         metric: name on the vertical axis.
+        names: what the legend calls a run; by default its id.
         title: above the axes; the metric's name by default.
+        window: a point is the mean of so many values, the last of which is its own.
         y_limits: lowest and highest value shown; None for what the values need.
         is_logarithmic: whether the vertical axis is.
 
     Raises:
-        InputError: a run has no value at any frame, or the limits are the wrong way round or not positive on a
-            logarithmic axis.
+        InputError: a run has no value at any frame or fewer than the window needs, or the limits are the wrong way
+            round or not positive on a logarithmic axis.
     """
     import matplotlib as mpl
+    import numpy as np
     from matplotlib.figure import Figure
 
     from ripieno.report import FIGURE_STYLE
@@ -54,11 +59,14 @@ def metric_figure(
                 raise InputError(f"metric {metric!r} of run {run_id} has no steps, so it cannot be drawn over them")
             if is_logarithmic and not any(value > 0.0 for _, value in points):
                 raise InputError(f"metric {metric!r} of run {run_id} has no value above 0, so --logy shows nothing")
-            steps, heights = zip(*points, strict=True)
+            if len(points) < window:
+                raise InputError(f"--window {window} is more than the {len(points)} values of run {run_id}")
+            steps = [step for step, _ in points[window - 1 :]]
+            heights = np.convolve([height for _, height in points], np.full(window, 1.0 / window), mode="valid")
             # A single point has no line to be seen by.
-            axes.plot(steps, heights, label=run_id, marker="o" if len(points) == 1 else None)
+            axes.plot(steps, heights, label=(names or {}).get(run_id, run_id), marker="o" if len(steps) == 1 else None)
         axes.set_xlabel("frame")
-        axes.set_ylabel(metric, parse_math=False)
+        axes.set_ylabel(metric if window == 1 else f"{metric}, mean of {window} values", parse_math=False)
         axes.set_title(title or metric, parse_math=False)
         if is_logarithmic:
             axes.set_yscale("log")

@@ -114,7 +114,8 @@ def _show_traceback(ctx: click.Context, _param: click.Parameter, value: bool) ->
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Setting in place of the file's, such as happo.lr=1e-4; +KEY=VALUE when the file does not have it.",
+    help="Setting in place of the file's, such as happo.lr=1e-4; +KEY=VALUE when the file does not have it, ~KEY to "
+    "leave one out.",
 )
 @click.option(
     "--check-guarantee", "check", is_flag=True, help="Exit with 3 unless the reward per episode grows significantly."
@@ -142,6 +143,7 @@ def train_command(ctx: click.Context, **options: Any) -> None:
     Examples:
       chamber-spike train --config mpe_cooperative_push --out runs/first
       chamber-spike train --config mpe_cooperative_push --override seed=3 --override +safety.enabled=true
+      chamber-spike train --config mpe_cooperative_push --import mine --override partner.class_name=my_partner
       chamber-spike train --config my.yaml --resume artifacts/artifacts/0123456789abcdef_step50000.pt
     """
     from chamber.cli._spike_progress import StopRequest
@@ -282,6 +284,12 @@ def _say_finished(request: Request, run: FinishedRun, sealed: SealedFolder | Non
     if sealed is not None:
         where, digest = sealed.folder, sealed.digest
         click.echo(f"Look at {where / 'index.html'}; check with: ripieno verify {where} --expect {digest}")
+        return
+    curve = shlex.join(["chamber-analyze", "curve", run.curve.run_id, "--archive-root", str(run.cfg.log_dir)])
+    if run.curve.checkpoint_paths:
+        click.echo(f"chamber-spike: checkpoint {run.curve.checkpoint_paths[-1]}", err=True)
+    log = run.cfg.log_dir / f"{run.curve.run_id}.jsonl"
+    click.echo(f"chamber-spike: log {log}; draw the curve with: {curve} --out curve.png", err=True)
 
 
 def _say_interrupted(request: Request, interruption: TrainingInterrupted) -> None:

@@ -222,6 +222,13 @@ def compare(run_ids: tuple[str, ...], root: Path, names: str, as_json: bool, out
 @click.option("--metric", required=True, metavar="NAME", help="Field of the log, such as mean_reward or policy_loss.")
 @click.option("--out", required=True, type=_PATH, metavar="FILE", help="The figure, .png or .svg; it is replaced.")
 @_namespace
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Values per mean: rewards of single episodes scatter, means of 50 of them show the course.",
+)
 @click.option("--title", help="Above the axes.")
 @click.option("--ymin", type=float, help="Lowest value shown.")
 @click.option("--ymax", type=float, help="Highest value shown.")
@@ -233,6 +240,7 @@ def plot(
     metric: str,
     out: Path,
     namespace: str | None,
+    window: int,
     title: str | None,
     ymin: float | None,
     ymax: float | None,
@@ -245,6 +253,7 @@ def plot(
     Examples:
       chamber-analyze plot 79e4461c7a0750c7 --archive-root logs --metric value_loss --logy --out loss.svg
       chamber-analyze plot 79e4461c7a0750c7 --archive-root logs --metric reward --out episodes.png
+      chamber-analyze plot 79e4461c7a0750c7 99ddf980c2a944ed --archive-root runs --metric reward --window 50 --out a.png
     """
     from chamber.cli._analyze_archive import Archive
     from chamber.cli._analyze_figures import metric_figure
@@ -253,7 +262,15 @@ def plot(
     require_figure_path(out)
     archive = Archive(root)
     readings = {run_id: archive.run(run_id).readings(metric, namespace=namespace) for run_id in run_ids}
-    figure = metric_figure(readings, metric=metric, title=title, y_limits=(ymin, ymax), is_logarithmic=logy)
+    figure = metric_figure(
+        readings,
+        metric=metric,
+        names={run_id: f"{run_id}, seed {archive.run(run_id).identity.get('seed', '-')}" for run_id in run_ids},
+        title=title,
+        window=window,
+        y_limits=(ymin, ymax),
+        is_logarithmic=logy,
+    )
     path = write_figure(figure, out)
     click.echo(_json({"out": str(path), "runs": list(readings), "metric": metric}).rstrip() if as_json else str(path))
 

@@ -125,7 +125,11 @@ class EgoTrainer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what is worth keeping of the learner: its networks and optimisers."""
+        """Give what is worth keeping of the learner, for a checkpoint: its networks and optimisers.
+
+        Values are tensors, numbers, bools, texts, None, or mappings and lists of these. Other arrays are refused, at
+        the first checkpoint: `torch.as_tensor` makes a tensor of one of NumPy's.
+        """
         ...
 
 

@@ -149,11 +149,19 @@ def test_an_unknown_partner_is_a_key_error_that_lists_the_known_ones():
         build_partner(PartnerConfig(class_name="nobody"))
     assert isinstance(caught.value, UnknownPartnerError)
     assert str(caught.value).startswith("Unknown partner class 'nobody'; known: cocarry_admittance,")
+    assert str(caught.value).endswith("--import MODULE)")
 
 
 def test_parameters_that_a_partner_refuses_are_a_refused_configuration():
     with pytest.raises(ValueError, match=r"scripted_heuristic.*action_dim"):
         build_partner(PartnerConfig(class_name="scripted_heuristic", extra={"action_dim": "none"}))
+
+
+def test_parameters_of_another_partner_are_refused_with_the_override_that_takes_them_out():
+    with pytest.raises(
+        ValueError, match=r"unknown parameter 'target_xy'.*override ~partner\.extra\.NAME takes one out"
+    ):
+        build_partner(PartnerConfig(class_name="push_cooperative", extra={"target_xy": "0,0"}))
 
 
 # --- parts of a safety stack ----------------------------------------------------------------------------------

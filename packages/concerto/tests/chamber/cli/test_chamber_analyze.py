@@ -144,6 +144,21 @@ def test_metrics_of_several_runs_in_one_figure(command: Command, archive: Any, t
     assert (tmp_path / "c.png").read_bytes()[16:24] == (960).to_bytes(4, "big") + (600).to_bytes(4, "big")
 
 
+def test_a_figure_of_several_seeds_names_them_and_can_be_smoothed(command: Command, tmp_path: Path) -> None:
+    seeds = [
+        write_log(
+            tmp_path / f"{k}.jsonl", start(), *(episode(n, 10 * n, n) for n in range(20)), run_id=f"run{k}", seed=k
+        )
+        for k in (3, 4)
+    ]
+    words = ("plot", *seeds, "--archive-root", tmp_path, "--metric", "reward", "--out", tmp_path / "a.svg")
+    assert command(*words, "--window", "5")[0] == 0
+    text = (tmp_path / "a.svg").read_text()
+    assert all(word in text for word in ("run3, seed 3", "run4, seed 4", "reward, mean of 5 values"))
+    code, _, err = command(*words, "--window", "21")
+    assert (code, "--window 21 is more than the 20 values of run run3" in err) == (2, True)
+
+
 def test_the_check_decides_the_exit_code_when_it_is_asked_to(command: Command, tmp_path: Path) -> None:
     falling = write_log(tmp_path / "a.jsonl", start(), *(episode(k, 10 * k, -k) for k in range(20)))
     assert command("curve", falling, "--archive-root", tmp_path, "--check-guarantee")[0] == 3

@@ -123,6 +123,31 @@ def test_a_run_prints_the_documented_line(capsys: pytest.CaptureFixture[str]):
     assert Path("logs", f"{words['run_id']}.jsonl").is_file()
 
 
+def test_without_a_run_folder_it_says_where_log_and_checkpoint_are(capsys: pytest.CaptureFixture[str]):
+    assert main(arguments()) == 0
+    checkpoint, log = capsys.readouterr().err.splitlines()
+    assert Path(checkpoint.removeprefix("chamber-spike: checkpoint ")) == checkpoint_of(Path.cwd(), 600)
+    (path,) = Path("logs").glob("*.jsonl")
+    assert log == (
+        f"chamber-spike: log {path}; draw the curve with: "
+        f"chamber-analyze curve {path.stem} --archive-root logs --out curve.png"
+    )
+
+
+def test_another_partner_is_an_override_away(capsys: pytest.CaptureFixture[str]):
+    overrides = ("partner.class_name=push_cooperative", "~partner.extra.target_xy", "~partner.extra.action_dim")
+    assert main(arguments(overrides=(*SMALL, *overrides))) == 0
+    assert "run_id=" in capsys.readouterr().out
+
+
+def test_a_partner_whose_action_is_none_of_its_robot_is_refused(refused: Callable[..., str]):
+    said = refused(*arguments(overrides=(*SMALL, "partner.extra.action_dim='3'")))
+    assert said == (
+        "the partner 'scripted_heuristic' does not fit mpe_cooperative_push: an action of the robot 'partner' has "
+        "shape (2,), what the partner gives has (3,)"
+    )
+
+
 def test_k_is_the_number_of_episodes_when_there_are_fewer_than_ten(capsys: pytest.CaptureFixture[str]):
     assert main(arguments("--override", "total_frames=75", "--override", "happo.rollout_length=50")) == 0
     assert " n_episodes=3 n_checkpoints=1 mean_reward_last_3=" in capsys.readouterr().out
@@ -197,6 +222,13 @@ def test_the_page_shows_curve_check_throughput_and_safety(sealed: tuple[Path, di
     page = (sealed[0] / "index.html").read_text()
     for words in ("Learning curve", "The check of the slope", "Frames per second", "Telemetry of the safety stack"):
         assert words in page
+    (log,) = (sealed[0] / "logs").iterdir()
+    rates = [json.loads(line).get("override_rate") for line in log.read_text().splitlines()]
+    told = [100.0 * rate for rate in rates if rate is not None]
+    assert max(told) > 0.5
+    assert f"It overrode {sum(told) / len(told):.1f} % of the ego's actions" in page.replace("\n", " ").replace(
+        "&#39;", "'"
+    )
     assert page.count("<svg") == 2
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert "<script" not in page
