@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from chamber.benchmarks import training_runner
-from chamber.benchmarks.training_runner import build_env, run_training
+from chamber.benchmarks.training_runner import build_env, build_safety_driver, run_training
 from chamber.configs import shipped_config_path
 from chamber.envs import MPECooperativePushEnv
 from chamber.envs.cocarry_shaping import CoCarryTransportPBRSWrapper
 from chamber.envs.stage1_shaping import Stage1SettleShapingWrapper
 from chamber.envs.stage1_vector import Stage1AutoResetWrapper
+from concerto.safety.stack import SafetyStack
 from concerto.training.checkpoints import load_checkpoint_file
 from concerto.training.config import EgoAHTConfig, read_config
 from concerto.training.ego_aht import RandomEgoTrainer
@@ -155,6 +156,45 @@ def test_parts_of_a_safety_layer_of_the_callers_own_are_used_as_given(part: dict
     with pytest.raises(ValueError, match="safety"):
         run_training(planar(tmp_path, "+safety.enabled=true"), **part, trainer_factory=random_trainer)
     assert not (tmp_path / "logs").exists()
+
+
+def test_the_safety_stack_of_a_run_counts_on_no_braking_of_the_partner(tmp_path: Path):
+    cfg, env = planar(tmp_path, "+safety.enabled=true"), MPECooperativePushEnv()
+    driver = build_safety_driver(env, cfg)
+
+    def stack(partner_braking_fraction: float) -> SafetyStack:
+        return SafetyStack(
+            ego_uid="ego",
+            control_models=env.build_control_models(),
+            bounds=env.build_bounds(),
+            dt=env.control_timestep,
+            partner_motion=env.build_partner_motion(),
+            partner_braking_fraction=partner_braking_fraction,
+            cbf_gamma=cfg.safety.cbf_gamma,
+            lambda_bound=7.0,
+            lambda_safe=cfg.safety.lambda_safe,
+            n_warmup_steps=cfg.safety.n_warmup_steps,
+            tau_brake=cfg.safety.tau_brake,
+        )
+
+    careful, trusting, n_different = stack(0.0), stack(1.0), 0
+    driver.start_run(0)
+    for each in (careful, trusting):
+        each.reset(seed=0)
+    for seed in range(5):
+        env.reset(seed=seed)
+        for each in (driver, careful, trusting):
+            each.start_episode()
+        for _ in range(50):
+            ahead = np.clip(5.0 * (env.position("partner") - env.position("ego")), -1.0, 1.0)
+            snapshots = env.build_agent_snapshots()
+            action = careful.step(ahead, snapshots).action
+            decided = np.asarray(driver.decide(env, ahead, -ahead).action)
+            executed = env.executable_action("ego", action)
+            assert np.array_equal(decided, executed)
+            n_different += not np.array_equal(action, trusting.step(ahead, snapshots).action)
+            env.step({"ego": executed, "partner": -ahead})
+    assert n_different > 0
 
 
 # --- which algorithm ------------------------------------------------------------------------------------------
