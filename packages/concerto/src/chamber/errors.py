@@ -1,8 +1,12 @@
 """What Chamber raises when it cannot do what its names promise."""
 
-from ripieno.errors import RipienoError
+from ripieno.errors import InputError, RipienoError
 
-__all__ = ["ChamberEnvCompatibilityError", "SimulationDivergedError"]
+__all__ = ["ActionError", "ChamberEnvCompatibilityError", "SimulationDivergedError"]
+
+
+class ActionError(InputError):
+    """An environment was given what is no action of its robots; nothing has moved."""
 
 
 class ChamberEnvCompatibilityError(RipienoError, RuntimeError):

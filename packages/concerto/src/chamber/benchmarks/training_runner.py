@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from chamber.errors import ActionError
 from chamber.partners.api import FrozenPartner, PartnerSpec
 from chamber.partners.registry import load_partner
 from concerto.safety.api import (
@@ -457,8 +458,8 @@ def run_training(
             wandb_tags=wandb_tags,
             record_rollout=recording,
         )
-    except ValueError as error:
-        if partner is not None and not isinstance(error, InputError):
+    except ActionError as error:
+        if partner is not None:
             _refuse_misfit(cfg, env, partner, error)
         raise
     finally:

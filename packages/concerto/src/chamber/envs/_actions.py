@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from chamber.errors import ActionError
 from chamber.sim._extremes import extremes
 
 __all__ = ["checked_actions"]
@@ -30,13 +31,13 @@ def checked_actions(
         ``(num_envs,)``.
 
     Raises:
-        ValueError: a robot is missing or unknown, a shape is wrong, or a component is not finite.
+        ActionError: (a ValueError) a robot is missing or unknown, a shape is wrong, or a component is not finite.
     """
     if not isinstance(cast("object", action), Mapping):
         kind = type(action).__name__
-        raise ValueError(f"step() takes a mapping from uid to action, got {kind}")  # noqa: TRY004 - as documented
+        raise ActionError(f"step() takes a mapping from uid to action, got {kind}")
     if action.keys() != widths.keys():
-        raise ValueError(_what_is_wrong_with_the_uids(action, widths))
+        raise ActionError(_what_is_wrong_with_the_uids(action, widths))
     checked: dict[str, FloatArray] = {}
     was_clipped: dict[str, NDArray[np.bool_]] = {}
     for uid, width in widths.items():
@@ -45,10 +46,10 @@ def checked_actions(
             value = value[None]
         if value.shape != (num_envs, width):
             expected: Sequence[int] = (width,) if num_envs == 1 else (num_envs, width)
-            raise ValueError(f"action of {uid!r} must have shape {tuple(expected)}, got {value.shape}")
+            raise ActionError(f"action of {uid!r} must have shape {tuple(expected)}, got {value.shape}")
         span = extremes(value)
         if span is None:
-            raise ValueError(f"action of {uid!r} must be finite, got {value.tolist()}")
+            raise ActionError(f"action of {uid!r} must be finite, got {value.tolist()}")
         if span[0] < -1.0 or span[1] > 1.0:
             was_clipped[uid] = np.any(np.abs(value) > 1.0, axis=1)
             np.clip(value, -1.0, 1.0, out=value)
@@ -73,5 +74,5 @@ def _as_array(value: object, uid: str) -> FloatArray:
     except (TypeError, ValueError):  # rows of different lengths
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"action of {uid!r} must be numbers, got {type(value).__name__} of {array.dtype}")
+        raise ActionError(f"action of {uid!r} must be numbers, got {type(value).__name__} of {array.dtype}")
     return np.array(array, dtype=np.float64)

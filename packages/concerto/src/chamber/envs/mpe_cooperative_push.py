@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chamber.envs._integers import require_integer
 from chamber.envs._spaces import Observation
+from chamber.errors import ActionError
 from concerto.safety.api import AgentSnapshot, Bounds, VelocityCommandControlModel
 from ripieno.randomness import derive_substream
 
@@ -173,7 +174,7 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
             Observation, shared reward, ``terminated`` (always False), ``truncated``, and an empty ``info``.
 
         Raises:
-            ValueError: a uid is missing, or a command is not two finite numbers; nothing has changed then.
+            ActionError: (a ValueError) a uid is missing, or a command is not two finite numbers; nothing has changed then.
         """
         first_uid, second_uid = self.agent_uids
         first = self._command(action, first_uid)
@@ -293,13 +294,16 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
     @staticmethod
     def _command(action: Mapping[str, ArrayLike], uid: str) -> _Point:
         if uid not in action:
-            raise ValueError(f"step() action missing uid {uid!r}; got keys {sorted(action)}")
-        command = np.asarray(action[uid], dtype=np.float64)
+            raise ActionError(f"step() action missing uid {uid!r}; got keys {sorted(action)}")
+        try:
+            command = np.asarray(action[uid], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ActionError(f"step() action[{uid!r}] must be 2 finite numbers: {error}") from error
         if command.shape == (2,):
             x, y = command.tolist()
             if math.isfinite(x) and math.isfinite(y):
                 return x, y
-        raise ValueError(f"step() action[{uid!r}] must be 2 finite numbers, got {command!r}")
+        raise ActionError(f"step() action[{uid!r}] must be 2 finite numbers, got {command!r}")
 
     def _reward(self) -> float:
         (ax, ay), (bx, by) = self._positions

@@ -66,7 +66,7 @@ from concerto.training.protocols import (
 )
 from concerto.training.safety_telemetry import SafetyAggregator
 from concerto.training.seeding import derive_substream
-from ripieno.errors import StorageError
+from ripieno.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from concerto.safety.emergency import EmergencyController
@@ -170,7 +170,8 @@ def train(
         Curve and trainer, and the run's context.
 
     Raises:
-        InputError: (a ValueError) the safety layer is wired wrongly; nothing was opened or built.
+        InputError: (a ValueError) the safety layer is wired wrongly, and nothing was opened or built; or the learner
+            diverged.
         CheckpointError: the checkpoint cannot be resumed, or cannot be saved.
         TrainingInterrupted: ``should_stop`` said so.
         ImportError: an extra is missing; the message says how to install it.
@@ -298,8 +299,12 @@ class _Run:
 
             nominal = trainer.act(self.obs)
             partner_action = partner.act(self.obs)
-            action = nominal if self.driver is None else self.decide(self.driver, nominal, partner_action)
-            self.obs, reward, terminated, truncated, info = env.step({ego_uid: action, partner_uid: partner_action})
+            try:
+                action = nominal if self.driver is None else self.decide(self.driver, nominal, partner_action)
+                self.obs, reward, terminated, truncated, info = env.step({ego_uid: action, partner_uid: partner_action})
+            except ValueError as error:
+                self.refuse_divergence(nominal, error)
+                raise
             outcome = read_outcome(reward, terminated, truncated, n_envs=self.n_envs)
             self.frames += self.n_envs
             self.record(nominal, outcome, info)
@@ -315,6 +320,18 @@ class _Run:
                 self.record_rollout(trainer, self.frames)
             if self.progress is not None:
                 self.report_progress(self.progress)
+
+    def refuse_divergence(self, nominal: NDArray[Any], error: ValueError) -> None:
+        """Say that the learner is at fault, where its action is no number.
+
+        Raises:
+            InputError: it is.
+        """
+        if not np.isfinite(np.asarray(nominal)).all():
+            raise InputError(
+                f"the learner diverged: after {self.frames} frames the action of the robot "
+                f"{self.cfg.env.agent_uids[0]!r} is not finite; a smaller happo.lr may help"
+            ) from error
 
     def decide(self, driver: SafetyDriver, nominal: NDArray[Any], partner_action: Any) -> NDArray[Any]:
         """Let the safety driver decide, and count what it had to do."""

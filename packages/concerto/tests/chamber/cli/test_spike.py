@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from chamber.cli._spike_page import _MEANINGS
 from chamber.cli.spike import COMMANDS, main
 from chamber.configs import shipped_config_names, shipped_config_path
 from concerto.training.checkpoints import load_checkpoint_file, save_checkpoint
@@ -230,8 +231,17 @@ def test_the_page_shows_curve_check_throughput_and_safety(sealed: tuple[Path, di
         "&#39;", "'"
     )
     assert page.count("<svg") == 2
+    logged = {name for line in log.read_text().splitlines() for name in json.loads(line) if '"train"' in line}
+    context = {"event", "level", "metric_namespace", "run_id", "run_kind", "seed", "step", "wall_time"}
+    unsaid = logged - context - set(_MEANINGS) - {"config_hash", "git_sha", "pyproject_hash", "partner_class", "task"}
+    assert not unsaid, "metrics whose meaning the page does not say"
     assert "http://" not in page.replace("http://www.w3.org/", "")
     assert "<script" not in page
+
+
+def test_the_page_of_a_run_that_does_not_learn_says_what_next():
+    assert main(arguments("--override", "happo.lr=1e-9", "--check-guarantee", "--out", "run")) == 3
+    assert "Next: a slow rise shows with more frames" in Path("run/index.html").read_text()
 
 
 def test_the_stored_configuration_runs_the_same_again(
@@ -438,3 +448,14 @@ def test_a_checkpoint_that_cannot_be_kept_ends_the_run_and_earlier_ones_stay(
     assert {path.name: path.read_bytes() for path in Path("artifacts/artifacts").iterdir()} == before
     assert json.loads(log.read_text().splitlines()[-1])["event"] == "training_aborted"
     assert main(arguments("--resume", str(checkpoint))) == 0
+
+
+# --- what goes wrong on the way -------------------------------------------------------------------------------
+
+
+def test_a_learner_that_diverged_is_told_from_an_environment_that_refuses(refused: Callable[..., str]):
+    for more in ((), ("--override", "+safety.enabled=true")):
+        assert refused(*arguments("--override", "happo.lr=1e308", *more)) == (
+            "the learner diverged: after 200 frames the action of the robot 'ego' is not finite; "
+            "a smaller happo.lr may help"
+        )

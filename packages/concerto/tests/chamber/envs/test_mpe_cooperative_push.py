@@ -19,6 +19,7 @@ from chamber.envs.mpe_cooperative_push import (
     ROBOT_RADIUS_M,
     VELOCITY_BOUND,
 )
+from chamber.errors import ActionError
 from ripieno.randomness import derive_substream
 
 STILL = {"ego": np.zeros(2), "partner": np.zeros(2)}
@@ -87,13 +88,14 @@ def test_other_than_two_distinct_uids_are_refused(uids: tuple[str, ...]):
         ({"ego": [1.0, 0.0], "partner": [np.nan, 0.0]}, "'partner'.*finite"),
         ({"ego": [np.inf, 0.0], "partner": [0.0, 0.0]}, "'ego'.*finite"),
         ({"ego": [1.0], "partner": [0.0, 0.0]}, "'ego'.*2 finite numbers"),
+        ({"ego": [0.0, 0.0], "partner": "left"}, "'partner'.*2 finite numbers"),
     ],
 )
 def test_a_bad_action_is_refused_before_anything_changes(action: dict[str, list[float]], message: str):
     env = MPECooperativePushEnv()
     env.reset(seed=0)
     before = [env.position(uid) for uid in env.agent_uids], [env.velocity(uid) for uid in env.agent_uids]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ActionError, match=message):
         env.step(action)
     after = [env.position(uid) for uid in env.agent_uids], [env.velocity(uid) for uid in env.agent_uids]
     np.testing.assert_array_equal(before, after)

@@ -13,6 +13,7 @@ from chamber.benchmarks.stage0_smoke import make_stage0_env
 from chamber.envs import MPECooperativePushEnv, make_stage1_pickplace_env
 from chamber.envs.cocarry import make_cocarry_env
 from chamber.envs.coinsert import make_coinsert_env
+from chamber.errors import ActionError
 
 
 def make_pickplace_env(**options: Any) -> Any:
@@ -110,5 +111,5 @@ def test_a_uid_that_is_no_text_is_named(pair: Any):
 )
 def test_what_numpy_would_quietly_make_a_number_of_is_no_action(pair: Any, value: Any):
     still = {uid: np.zeros((2, 8)) for uid in pair.agent_uids}
-    with pytest.raises(ValueError, match=r"action of '.*' must be numbers, got"):
+    with pytest.raises(ActionError, match=r"action of '.*' must be numbers, got"):
         pair.step({**still, pair.agent_uids[0]: value})
