@@ -10,7 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from chamber.cell_report.training import slope_table
-from concerto.training.learning_signal_check import CheckStatus, SlopeReport, curve_json, slope_report_values
+from concerto.training.learning_signal_check import (
+    DEFAULT_MIN_EPISODES,
+    CheckStatus,
+    SlopeReport,
+    curve_json,
+    slope_report_values,
+)
 from ripieno.report import FIGURE_STYLE, Figure, Section, Table, Verdict, figure_to_svg, render_page
 
 if TYPE_CHECKING:
@@ -25,6 +31,36 @@ _LEARNER_PANELS = (
     ("dist_entropy", "entropy of the policy"),
     ("approx_kl", "change of the policy (KL)"),
 )
+_MEANINGS = {
+    "actor_grad_norm": "norm of the policy's gradient, before it is limited to 10",
+    "advantage_mean": "how much better actions were than the critic expected, in units of reward",
+    "advantage_std": "its scatter; the learner divides by it",
+    "approx_kl": "how far an update moves the policy: far above 0.02, steps are too large",
+    "clip_fraction": "share of samples beyond the clip; near 0 the policy hardly moves, above 0.3 steps are too large",
+    "dist_entropy": "how widely actions scatter (nats); falls as the policy becomes sure",
+    "explained_variance": "1: the critic predicts the returns; 0: no better than a constant; below 0: worse",
+    "kl_estimate": "approx kl by another estimate, which sees rare large changes",
+    "learning_rate": "of the optimiser",
+    "override_norm_mean": "by how much the safety layer changed an action where it did",
+    "override_rate": "share of actions that the safety layer changed",
+    "policy_loss": "minus the clipped surrogate; its level says little",
+    "ratio_max": "largest probability of an action over what it was when the action was drawn",
+    "ratio_min": "smallest one",
+    "value_loss": "squared error of the critic, in squared units of reward",
+    "value_mean": "what the critic expects, in units of reward",
+    "value_std": "how much it tells states apart: near 0, not at all",
+}
+_NEXT = {
+    CheckStatus.FAILED: (
+        "Next: a slow rise shows with more frames (total_frames). If the change of the policy is far above 0.02, lower "
+        "happo.lr; if it is near 0, raise it. Whether the reward can rise at all beside this partner, a random ego and "
+        "a rule of your own say; see 'When a run does not learn' in the explanation of training."
+    ),
+    CheckStatus.INSUFFICIENT_DATA: (
+        f"Next: more frames (total_frames); the check needs {DEFAULT_MIN_EPISODES} episodes."
+    ),
+}
+"""What to do about a curve that does not pass."""
 _VERDICTS = {
     CheckStatus.PASSED: ("good", "Learning", "The reward per episode grows, and chance does not explain it."),
     CheckStatus.FAILED: ("bad", "Not learning", "The reward per episode does not grow, or chance could explain it."),
@@ -37,9 +73,9 @@ _VERDICTS = {
 }
 _SAFETY_ROWS = (
     ("n_filter_calls", "Decisions"),
-    ("n_braking_fires", "Braking took over"),
-    ("n_fallback_fires", "The fallback answered"),
-    ("n_qp_infeasible", "No action satisfied every row"),
+    ("n_braking_fires", "Braking took over (decisions)"),
+    ("n_fallback_fires", "The fallback answered (decisions)"),
+    ("n_qp_infeasible", "No action satisfied every constraint (decisions)"),
     ("lambda_steady_state", "Slack in the steady state (m/s²)"),
     ("lambda_min_observed", "Smallest slack (m/s²)"),
     ("lambda_max_observed", "Largest slack (m/s²)"),
@@ -127,6 +163,8 @@ def _curve_section(run: FinishedRun, curve_svg: str) -> Section:
 Every point is the sum of the ego's rewards in one of {n} training episodes, in which it explores; the line is the least
 squares fit that the check is about. The last {len(last)} episodes have the mean {_mean(last):.3f}, the first
 {len(rewards[:10])} had {_mean(rewards[:10]):.3f}.
+
+{_NEXT.get(report.status, "")}
 """,
         figures=[Figure(curve_svg, "Reward per episode.", f"Learning curve of {n} episodes: {report.status.name}.")],
         tables=[slope_table(report)],
@@ -153,8 +191,11 @@ def _learner_section(run: FinishedRun) -> list[Section]:
             ],
             tables=[
                 Table(
-                    ["Metric", "At the last update"],
-                    [[name.replace("_", " "), f"{float(value):.4g}"] for name, value in shown.items()],
+                    ["Metric", "At the last update", "What it says"],
+                    [
+                        [name.replace("_", " "), f"{float(value):.4g}", _MEANINGS.get(name, "")]
+                        for name, value in shown.items()
+                    ],
                     caption="Every metric of the learner.",
                 )
             ],

@@ -21,6 +21,11 @@ __all__ = ["RoundWords", "headline", "render_session_page", "round_headline"]
 
 _MOST_METRICS = 6
 """Columns of the episode table that belong to the task."""
+_CONTACTS = (
+    "A contact begins when the discs of the two robots overlap; the smallest gap is the distance between them at their "
+    "nearest, below 0 where they do. It is the ego's fault unless the ego is at rest in the step in which it begins. "
+    "Nothing happens to the robots in a contact: the task knows no collision."
+)
 _SHOWN_FIRST = ("smallest_gap_m", "contacts", "contacts_at_fault", "interventions")
 _UNITS = {"deg": "degrees", "m": "m", "n": "N", "s": "s"}
 """Last word of a metric's name -> unit."""
@@ -61,6 +66,11 @@ def _contacts(played: RoundRecord) -> str:
     at_fault = sum(int(values["contacts_at_fault"]) for values in metrics)
     stack = "With" if played.config.guard is Guard.ON else "Without"
     return f" {stack} the safety stack: {n} {'contact' if n == 1 else 'contacts'}, {at_fault} at the ego's fault."
+
+
+def _what_counts(played: RoundRecord) -> str:
+    """What the columns of contacts mean, where there are some."""
+    return f"\n\n{_CONTACTS}" if _contacts(played) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,7 @@ def _round(played: RoundRecord, snapshots: Sequence[Snapshot], words: RoundWords
     shots = [shot for shot in snapshots if shot.round_name == played.name]
     return Section(
         heading=words.heading,
-        text=f"{words.text}\n\n{round_headline(played)} {condition}Episodes begin {seeds}.",
+        text=f"{words.text}\n\n{round_headline(played)} {condition}Episodes begin {seeds}.{_what_counts(played)}",
         figures=[_strip(shots, of=f"the first episode of {played.name}")] if shots else [],
         tables=[_controllers(played), _episodes(played)],
     )

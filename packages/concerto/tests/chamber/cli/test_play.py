@@ -32,6 +32,8 @@ def test_without_safety_contacts_are_counted_all_the_same(push_checkpoint: Path,
     assert done.exit_code == 0, done.stderr
     assert "Without the safety stack: " in done.stdout
     assert " at the ego's fault." in done.stdout
+    page = " ".join((tmp_path / "run" / "index.html").read_text().split())
+    assert "fault unless the ego is at rest in the step in which it begins" in page
 
 
 def play(arguments: list[str], cwd: Path):
