@@ -57,6 +57,8 @@ class TrainingFolder:
         from concerto.training.config import validated_copy
 
         self.folder = folder.absolute()
+        if self.folder.name in {"", ".."}:  # there is no name that the working place could be called after
+            raise InputError(f"{folder} is no name of a new run folder; choose another --out")
         self.unfinished = self.folder.with_name(f"{self.folder.name}.unfinished")
         self.cfg = validated_copy(cfg, log_dir=self.unfinished / "logs", artifacts_root=self.unfinished)
         self._config = cfg.model_dump(mode="json")

@@ -293,10 +293,16 @@ def _say_finished(request: Request, run: FinishedRun, sealed: SealedFolder | Non
 
 
 def _say_interrupted(request: Request, interruption: TrainingInterrupted) -> None:
-    command = request.command_that_goes_on(interruption.checkpoint_path)
+    path = interruption.checkpoint_path
+    command = request.command_that_goes_on(path) if interruption.can_resume else None
     if request.as_json:
-        values = {"status": "interrupted", "checkpoint": str(interruption.checkpoint_path), "resume": command}
-        click.echo(json.dumps(values))
+        click.echo(json.dumps({"status": "interrupted", "checkpoint": str(path), "resume": command}))
+    elif command is None:
+        click.echo(
+            f"chamber-spike: stopped; the policy is in {path}, but this run cannot go on: "
+            "its learner or its environment cannot be saved",
+            err=True,
+        )
     else:
         click.echo(f"chamber-spike: stopped; go on with:\n{command}", err=True)
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from io import FileIO
 from numbers import Integral
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ripieno.canonical import INDENTED, content_hash, strict_loads
@@ -39,6 +40,7 @@ __all__ = [
     "load_checkpoint_file",
     "resolve_uri",
     "save_checkpoint",
+    "writable_folder",
 ]
 
 LOCAL_URI_SCHEME = "local://"
@@ -283,6 +285,31 @@ def _without_spare_storage(tensor: Tensor) -> Tensor:
         return tensor
     has_spare = tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()
     return tensor.clone() if has_spare else tensor
+
+
+@contextmanager
+def writable_folder(folder: Path) -> Generator[None]:
+    """Make a folder and prove that files can be written there; what was made goes again when the block fails.
+
+    Raises:
+        CheckpointError: the file system refuses; nothing is left behind.
+    """
+    missing = [folder, *folder.parents]
+    while missing and os.path.lexists(missing[-1]):
+        missing.pop()
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=folder) as probe:
+                probe.write(b"\0")
+        except OSError as error:
+            raise CheckpointError(f"cannot write checkpoints into {folder}: {error.strerror or error}") from error
+        yield
+    except BaseException:
+        for made in missing:
+            with suppress(OSError):  # it was not made, or holds something by now
+                made.rmdir()
+        raise
 
 
 # --- loading ------------------------------------------------------------------------------------------------

@@ -39,7 +39,14 @@ from concerto.training._resuming import (
 )
 from concerto.training._safety_drivers import FilterDriver, SafetyBuilder, StackDriver, make_safety_driver
 from concerto.training._window import EpisodeBook, Outcome, RolloutWindow, read_outcome
-from concerto.training.checkpoints import CheckpointError, CheckpointMetadata, resolve_uri, save_checkpoint
+from concerto.training.checkpoints import (
+    LOCAL_URI_SCHEME,
+    CheckpointError,
+    CheckpointMetadata,
+    resolve_uri,
+    save_checkpoint,
+    writable_folder,
+)
 from concerto.training.config import EgoAHTConfig, config_fingerprint
 from concerto.training.logging import (
     RunContext,
@@ -88,6 +95,7 @@ __all__ = [
     "train",
 ]
 
+_CHECKPOINT_FOLDER = "artifacts"
 _PROGRESS_PERIOD_S = 0.1
 
 
@@ -172,7 +180,8 @@ def train(
     Raises:
         InputError: (a ValueError) the safety layer is wired wrongly, and nothing was opened or built; or the learner
             diverged.
-        CheckpointError: the checkpoint cannot be resumed, or cannot be saved.
+        CheckpointError: the checkpoint cannot be resumed, or none can be saved; a folder that cannot be written into is
+            refused before anything is opened or built.
         TrainingInterrupted: ``should_stop`` said so.
         ImportError: an extra is missing; the message says how to install it.
     """
@@ -193,21 +202,8 @@ def train(
     if point is not None:  # a run that goes on keeps the name and the launch commit it began with
         began = point.metadata
         context = replace(here, run_id=began.run_id, git_sha=began.git_sha, pyproject_hash=began.pyproject_hash)
-    sink = make_wandb_run_sink(
-        cfg.wandb,
-        context,
-        tags=wandb_tags,
-        config_extras={"config": cfg.model_dump(mode="json")},
-        resume=point is not None,
-    )
-    try:
-        logger = bind_run_logger(
-            context, jsonl_path=cfg.log_dir / f"{context.run_id}.jsonl", wandb_sink=sink, resume=point is not None
-        )
-    except BaseException:
-        if sink is not None:
-            sink.close()
-        raise
+    with writable_folder(resolve_uri(f"{LOCAL_URI_SCHEME}{_CHECKPOINT_FOLDER}", artifacts_root=cfg.artifacts_root)):
+        logger = _open_logger(cfg, context, wandb_tags, resume=point is not None)
     with logger:
         try:
             if point is None:
@@ -425,7 +421,7 @@ class _Run:
         return path
 
     def checkpoint_uri(self, step: int) -> str:
-        return f"local://artifacts/{self.context.run_id}_step{step}.pt"
+        return f"{LOCAL_URI_SCHEME}{_CHECKPOINT_FOLDER}/{self.context.run_id}_step{step}.pt"
 
     def interrupt(self) -> None:
         """Save what can be saved, unless the last iteration did, and end."""
@@ -550,6 +546,19 @@ class _Run:
                 self.telemetry = self.new_telemetry(self.driver, n_pairs=loop["telemetry"]["n_pairs"])
                 self.telemetry.load_state(loop["telemetry"])
         self.episode = RunningEpisode.from_state(loop["episode"])
+
+
+def _open_logger(cfg: EgoAHTConfig, context: RunContext, wandb_tags: Sequence[str], *, resume: bool) -> RunLogger:
+    sink = make_wandb_run_sink(
+        cfg.wandb, context, tags=wandb_tags, config_extras={"config": cfg.model_dump(mode="json")}, resume=resume
+    )
+    try:
+        path = cfg.log_dir / f"{context.run_id}.jsonl"
+        return bind_run_logger(context, jsonl_path=path, wandb_sink=sink, resume=resume)
+    except BaseException:
+        if sink is not None:
+            sink.close()
+        raise
 
 
 def _context_of(cfg: EgoAHTConfig, config_hash: str, repo_root: Path) -> RunContext:

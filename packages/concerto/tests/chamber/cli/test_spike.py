@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from chamber.cli._spike_page import _MEANINGS
+from chamber.cli._spike_train import Request, _say_interrupted
 from chamber.cli.spike import COMMANDS, main
 from chamber.configs import shipped_config_names, shipped_config_path
 from concerto.training.checkpoints import load_checkpoint_file, save_checkpoint
+from concerto.training.protocols import TrainingInterrupted
 from ripieno.run import read_manifest
 from ripieno.verify import verify
 
@@ -459,3 +461,37 @@ def test_a_learner_that_diverged_is_told_from_an_environment_that_refuses(refuse
             "the learner diverged: after 200 frames the action of the robot 'ego' is not finite; "
             "a smaller happo.lr may help"
         )
+
+
+@pytest.mark.parametrize("root", ["file/root", "/proc/none"])
+def test_a_place_that_holds_no_checkpoints_is_refused_before_anything_is_written(
+    root: str, refused: Callable[..., str]
+):
+    Path("file").write_text("mine")
+    said = refused(*arguments("--override", f"artifacts_root={root}"))
+    assert said.startswith(f"cannot write checkpoints into {Path(root).absolute()}/artifacts: ")
+    assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+def test_a_log_that_cannot_be_opened_leaves_no_folder_for_checkpoints(refused: Callable[..., str]):
+    Path("file").write_text("mine")
+    refused(*arguments("--override", "log_dir=file/logs", "--override", "artifacts_root=deep/root"))
+    assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("out", ["/", ".", "..", "none/.."])
+def test_a_run_folder_without_a_name_of_its_own_is_refused(out: str, refused: Callable[..., str]):
+    assert "choose another --out" in refused(*arguments("--out", out))
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_run_that_cannot_go_on_gets_no_command_that_goes_on(as_json: bool, capsys: pytest.CaptureFixture[str]):
+    asked = Request("mpe_cooperative_push", (), None, None, check=False, as_json=as_json, arguments=("train",))
+    _say_interrupted(asked, TrainingInterrupted(Path("a.pt"), can_resume=False))
+    out, err = capsys.readouterr()
+    if as_json:
+        assert json.loads(out) == {"status": "interrupted", "checkpoint": "a.pt", "resume": None}
+    else:
+        assert "the policy is in a.pt, but this run cannot go on" in err
+    assert "--resume" not in out + err
