@@ -8,7 +8,7 @@ import numpy as np
 from _common import pin_to_one_core, timed, write_results
 
 from concerto.safety import AgentSnapshot, Bounds, DoubleIntegratorControlModel, SafetyStack
-from concerto.safety._decide import decide
+from concerto.safety._decide import answer, answer_layout, pack_settings
 from concerto.safety.stopping import EgoBrakes
 from ripieno.randomness import derive_substream
 
@@ -37,17 +37,22 @@ def compiled_decision(
     """The call of the compiled decision that `SafetyStack.step` makes, on arrays that are packed already."""
     bodies = [world["ego"], *(world[uid] for uid in sorted(world) if uid != "ego")]
     n = len(bodies) - 1
-    positions = np.array([body.position for body in bodies])
-    velocities = np.array([body.velocity for body in bodies])
+    scene = np.concatenate(
+        (nominal, np.full(n + 1, 0.25), *(body.position for body in bodies), *(body.velocity for body in bodies))
+    )
     brakes = EgoBrakes(
         np.eye(2), np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False, holds=True
     )
-    arguments = (
-        nominal, positions, velocities, np.full(n + 1, 0.25), velocities[1:], np.ones(n), np.full(n, np.inf),
-        np.ones(n), np.zeros(n), np.eye(2), np.zeros(2), brakes, np.inf, 5.0, 0.1, stack.dt, np.empty(2),
-        np.empty(2), np.empty(n), np.empty(n),
+    ego = pack_settings(
+        gamma=5.0, tau_brake=0.1, dt=stack.dt, eta=0.01, slack_bound=0.7, jacobian=np.eye(2), drift=np.zeros(2),
+        brakes=brakes, is_velocity_command=False,
     )  # fmt: skip
-    return lambda _: decide(*arguments)
+    numbers = np.concatenate((ego.numbers, np.ones(n), np.full(n, np.inf), np.ones(n)))
+    layout = answer_layout(n, 2, 2)
+    memory = np.zeros(layout.length)
+    memory[layout.planned] = np.inf
+    arguments = scene, ego.maps, numbers, memory, True, -0.05, np.empty(2), np.empty(layout.length)
+    return lambda _: answer(*arguments)
 
 
 def main() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
 import subprocess
 import sys
 import warnings
@@ -33,6 +36,35 @@ from concerto.safety.api import (
 BOUNDS = Bounds(1.0, 2.0, 10.0, 0.0, 50.0)
 SNAPSHOT = AgentSnapshot(np.array([0.0, 0.0]), np.array([0.5, -0.25]), 0.25)
 UIDS = st.lists(st.text(min_size=1, max_size=3), min_size=1, max_size=6, unique=True)
+
+
+# ------------------------------------------------------------------------------------------------------ snapshots
+
+
+def test_a_snapshot_of_numbers_is_the_one_of_their_arrays():
+    quick = AgentSnapshot.of_numbers((0.0, 1.5), (0.5, -0.25), 0.25)
+    assert not hasattr(quick, "positions")
+    assert quick.qpos is None
+    assert quick.position is quick.position, "the array is made once"
+    quick.position[0] = 7.0
+    plain = AgentSnapshot(np.array([7.0, 1.5]), np.array([0.5, -0.25]), radius=0.25)
+    copies = copy.copy(quick), copy.deepcopy(quick), pickle.loads(pickle.dumps(quick))
+    for snapshot in (quick, *copies, dataclasses.replace(quick), dataclasses.replace(plain, qpos=None)):
+        assert repr(snapshot) == repr(plain)
+        assert snapshot.position.dtype == snapshot.velocity.dtype == np.float64
+        assert snapshot != plain, "snapshots are compared by identity"
+        assert vars(copy.copy(snapshot)).keys() == {"position", "velocity", "radius", "qpos"}
+    untouched = AgentSnapshot.of_numbers((0.0, 1.5), (0.5, -0.25), 0.25)
+    assert pickle.loads(pickle.dumps(untouched)).velocity.tolist() == [0.5, -0.25]
+
+
+def test_a_snapshot_cannot_be_changed_and_takes_its_fields_by_name():
+    snapshot = AgentSnapshot(radius=0.1, velocity=np.zeros(2), position=np.ones(2), qpos=np.zeros(7))
+    assert snapshot.position.tolist() == [1.0, 1.0]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        snapshot.radius = 1.0
+    with pytest.raises(TypeError, match="radius"):
+        AgentSnapshot(np.zeros(2), np.zeros(2))  # type: ignore[call-arg]
 
 
 # ---------------------------------------------------------------------------------------------------------- pairs

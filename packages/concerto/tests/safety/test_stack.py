@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -128,6 +131,103 @@ def test_an_ego_at_rest_may_leave_when_it_outruns_the_partner_within_the_bound()
     step = make_stack(dt=0.05).step(np.array([0.0, 0.0]), states)
     assert step.action[0] < 0.0
     assert step.stopping_margin_m >= 0.0
+
+
+# ----------------------------------------------------------------------------------------------------------- the answer
+
+
+def answered(n_partners=2):
+    stack = make_stack(eta=0.5)
+    states = {"ego": snapshot([0, 0], [1.0, 0.1])}
+    states |= {f"p{i}": snapshot([1.2 + i, 0.2], [0.1 * i, 0]) for i in range(n_partners)}
+    stack.step(np.array([1.0, 0.2], dtype=np.float32), states)
+    return stack, states, stack.step(np.array([1.0, 0.2], dtype=np.float32), states)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda step: pickle.loads(pickle.dumps(step))])
+@pytest.mark.parametrize("n_partners", [0, 1, 3])
+def test_a_copy_of_an_answer_holds_every_value_and_nothing_else(copied, n_partners):
+    _, _, step = answered(n_partners)
+    names = [field.name for field in dataclasses.fields(step)]
+    copy_ = copied(step)
+    assert sorted(vars(copy_)) == sorted(names)
+    assert copy_.to_info() == step.to_info()
+    assert dataclasses.asdict(copy_).keys() == dataclasses.asdict(step).keys()
+    for name in ("action", "nominal_action", "filtered_action"):
+        assert getattr(copy_, name).tobytes() == getattr(step, name).tobytes()
+    assert copy_ != step, "answers are compared by identity"
+    assert dataclasses.replace(step, solve_ms=0.0).lambda_ == step.lambda_
+
+
+def test_an_answer_stays_what_it_was_whenever_it_is_read():
+    stack, states, step = answered()
+    _, _, read_at_once = answered()
+    early = read_at_once.to_info()
+    states["p0"] = snapshot([0.9, -0.1], [-1.0, 0])
+    for _ in range(3):
+        stack.step(np.array([-1.0, 0.0]), states)
+    stack.start_episode()
+    late = step.to_info()
+    assert {**late, "solve_ms": 0} == {**early, "solve_ms": 0}
+    assert step.lambda_ is step.lambda_, "a value is made once"
+    step.lambda_["ego", "p0"] = step.filtered_action[0] = step.nominal_action[0] = 99.0
+    assert stack.state.lambda_["ego", "p0"] != 99.0
+    assert step.action[0] != 99.0
+    with pytest.raises(AttributeError, match="no attribute 'gap_m'"):
+        step.gap_m  # noqa: B018
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        step.solve_ms = 0.0
+
+
+def test_a_copied_or_pickled_stack_goes_on_alike():
+    stack, states, _ = answered()
+    others = [copy.deepcopy(stack), pickle.loads(pickle.dumps(stack))]
+    expected = stack.step(np.array([0.3, 0.1]), states).to_info()
+    for other in others:
+        assert {**other.step(np.array([0.3, 0.1]), states).to_info(), "solve_ms": 0} == {**expected, "solve_ms": 0}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda s: AgentSnapshot(s.position.tolist(), tuple(s.velocity.tolist()), s.radius),  # type: ignore[arg-type]
+        lambda s: AgentSnapshot(s.position[::-1].copy()[::-1], s.velocity, np.float64(s.radius)),
+        lambda s: AgentSnapshot(s.position, s.velocity, np.array(s.radius)),  # type: ignore[arg-type]
+        lambda s: AgentSnapshot.of_numbers(tuple(s.position.tolist()), tuple(s.velocity.tolist()), s.radius),
+    ],
+)
+def test_snapshots_of_any_kind_of_numbers_give_the_same_answer(other):
+    plain, mixed = make_stack(eta=0.5), make_stack(eta=0.5)
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        states = {uid: snapshot(rng.uniform(-2, 2, 2), rng.uniform(-1, 1, 2)) for uid in ("ego", "p", "q")}
+        nominal = rng.uniform(-1, 1, 2)
+        expected = plain.step(nominal, states).to_info()
+        answer = mixed.step(nominal, {**states, "p": other(states["p"])}).to_info()
+        assert {**answer, "solve_ms": 0} == {**expected, "solve_ms": 0}
+
+
+def test_a_radius_that_is_changed_in_place_is_seen():
+    stack = make_stack()
+    radius = np.array(0.25)
+    states = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([3, 0], [0, 0], radius)}
+    assert stack.step(np.zeros(2), states).gaps_m["ego", "p"] == 2.5
+    radius[...] = 1.0
+    assert stack.step(np.zeros(2), states).gaps_m["ego", "p"] == 1.75
+
+
+def test_what_looks_like_a_number_but_is_masked_or_complex_is_read_as_before():
+    """The quick way reads plain float64 arrays; all else is `np.array`'s to judge."""
+    stack = make_stack()
+    good = {"ego": snapshot([0, 0], [0, 0]), "p": snapshot([3, 0], [0, 0])}
+    stack.step(np.zeros(2), good)
+    masked = np.ma.array([3.0, 0.0], mask=[True, False])
+    assert stack.step(np.zeros(2), {**good, "p": AgentSnapshot(masked, np.zeros(2), 0.25)}).gaps_m["ego", "p"] == 2.5
+    before = stack.state
+    for bad in (np.array([None, 0.0]), np.zeros((2, 1)), np.zeros(3)):
+        with pytest.raises(ValueError, match="position of 'p'"):
+            stack.step(np.zeros(2), {**good, "p": AgentSnapshot(bad, np.zeros(2), 0.25)})
+    assert stack.state == before
 
 
 # ------------------------------------------------------------------------------------------------------ always answers
@@ -292,6 +392,16 @@ def test_a_control_model_that_gives_no_numbers_is_refused_instead_of_steered_by(
     states = {"ego": snapshot([0, 0], [1, 0]), "p": snapshot([0.8, 0], [0, 0])}
     with pytest.raises(ValueError, match="control model of 'ego' must give finite"):
         stack.step(np.zeros(3), states)
+
+
+def test_a_control_model_whose_map_has_another_shape_is_refused_by_name():
+    class Crooked(DoubleIntegratorControlModel):
+        def affine(self, state):
+            return np.eye(2, 3), np.zeros(2)
+
+    stack = SafetyStack(ego_uid="ego", control_models={"ego": Crooked("ego", 2)}, bounds=B1, dt=0.05)
+    with pytest.raises(ValueError, match=r"control model of 'ego' must give a map of the shapes \(2, 2\) and \(2,\)"):
+        stack.step(np.zeros(2), {"ego": snapshot([0, 0], [1, 0])})
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,7 @@ class EgoPPOTrainer:
         self._rollout = RolloutBuffer(
             n_envs=self._n_envs, obs_dim=obs_dim, action_dim=action_dim, capacity=cfg.happo.rollout_length
         )
+        self._action_shape = (action_dim,) if self._n_envs == 1 else (self._n_envs, action_dim)
         self._last_action: Float32Array | None = None
 
     @classmethod
@@ -250,7 +251,9 @@ class EgoPPOTrainer:
         next_rows = self._rows(_flat_ego_obs(obs, self._ego_uid))
         executed = None
         if executed_action is not None and executed_action is not self._last_action:
-            executed = np.asarray(executed_action, dtype=np.float32).reshape(self._noise.shape)
+            executed = executed_action
+            if type(executed) is not np.ndarray or executed.shape != self._action_shape:
+                executed = np.asarray(executed_action, dtype=np.float32).reshape(self._noise_rows.shape)
         if self._n_envs == 1:
             is_cut = bool(_item(truncated)) and bool(_item(done))
             final_rows = None

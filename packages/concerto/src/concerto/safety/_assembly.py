@@ -35,7 +35,6 @@ __all__ = [
     "bad_state_error",
     "is_state",
     "pack_states",
-    "plain_vectors",
     "snapshots_of",
 ]
 
@@ -234,31 +233,6 @@ def pack_states(
     if packed.ndim != 2 or packed.shape[1] not in (2, 3) or radii.ndim != 1:
         raise _shape_error(uids, states, forecasts)
     return packed, radii
-
-
-def plain_vectors(states: Sequence[AgentSnapshot], dim: int) -> list[float] | None:
-    """Give the positions of all snapshots, then their velocities, one after the other: the quick way.
-
-    Returns:
-        What is in the vectors, ``2 n dim`` entries, whether or not they are numbers; None when one is no plain array of
-        ``dim`` entries. `pack_states` decides what becomes of such snapshots, and names what is wrong.
-
-    Raises:
-        AttributeError: something is no `AgentSnapshot`.
-        TypeError: a vector has no dimension.
-    """
-    positions: list[float] = []
-    velocities: list[float] = []
-    for state in states:
-        position, velocity = state.position, state.velocity
-        if type(position) is not np.ndarray or type(velocity) is not np.ndarray:
-            return None
-        first, second = position.tolist(), velocity.tolist()
-        if len(first) != dim or len(second) != dim:
-            return None
-        positions += first
-        velocities += second
-    return positions + velocities
 
 
 def _shape_error(

@@ -22,7 +22,6 @@ import numpy as np
 from numba import njit
 
 from concerto.safety._active_set import float_scratch_shape, int_scratch_length, project_onto_rows
-from concerto.safety._assembly import all_finite, is_state
 from concerto.safety._barrier import pair_barrier
 from concerto.safety._projection import OPTIMAL, nominal_is_feasible, project_onto_row
 from concerto.safety.api import FloatArray
@@ -41,11 +40,10 @@ __all__ = [
     "PASS_THROUGH",
     "QP",
     "AnswerLayout",
+    "EgoSettings",
     "answer",
     "answer_layout",
-    "decide",
     "pack_settings",
-    "update_slacks",
 ]
 
 PASS_THROUGH, QP, BRAKING, FALLBACK = 0, 1, 2, 3
@@ -72,6 +70,7 @@ class AnswerLayout(NamedTuple):
     Attributes:
         margin: clearance of the stopping plan, m.
         planned: deceleration of the stopping plan, m/s^2.
+        nominal: wanted action.
         filtered: candidate before any braking.
         barriers: per partner, m/s.
         gaps: per partner, m.
@@ -82,6 +81,7 @@ class AnswerLayout(NamedTuple):
 
     margin: int
     planned: int
+    nominal: slice
     filtered: slice
     barriers: slice
     gaps: slice
@@ -92,9 +92,24 @@ class AnswerLayout(NamedTuple):
 
 def answer_layout(n_partners: int, n_actions: int, dim: int) -> AnswerLayout:
     """Give the layout; `answer` reads and writes by the same arithmetic."""
-    n, start = n_partners, _N_HEAD + n_actions
+    n, m, start = n_partners, n_actions, _N_HEAD + 2 * n_actions
     barriers, gaps, slacks, losses = (slice(start + k * n, start + (k + 1) * n) for k in range(4))
-    return AnswerLayout(0, 1, slice(_N_HEAD, start), barriers, gaps, slacks, losses, start + 4 * n + 2 * n * dim)
+    nominal, filtered = slice(_N_HEAD, _N_HEAD + m), slice(_N_HEAD + m, start)
+    return AnswerLayout(0, 1, nominal, filtered, barriers, gaps, slacks, losses, start + 4 * n + 2 * n * dim)
+
+
+class EgoSettings(NamedTuple):
+    """What `answer` must know of the ego.
+
+    Attributes:
+        maps: row by row, d numbers each: the Jacobian transposed (m rows), `EgoBrakes.action_from_accel` (m),
+            `EgoBrakes.offset_from_velocity` (m), `EgoBrakes.missed` (d), the acceleration at zero action (1).
+        numbers: settings, limits and switches, then `EgoBrakes.offset_at_rest`; the declarations of the partners are to
+            follow.
+    """
+
+    maps: FloatArray
+    numbers: FloatArray
 
 
 def pack_settings(
@@ -108,8 +123,8 @@ def pack_settings(
     drift: FloatArray,
     brakes: EgoBrakes,
     is_velocity_command: bool,
-) -> FloatArray:
-    """Give what `answer` must know of the ego in one vector; the declarations of the partners are to follow it.
+) -> EgoSettings:
+    """Put together what `answer` must know of the ego.
 
     Args:
         gamma: rate of the barrier, 1/s.
@@ -118,32 +133,23 @@ def pack_settings(
         eta: learning rate of the slack.
         slack_bound: largest absolute slack, m/s^2.
         jacobian: ego acceleration per unit action, shape ``(d, m)``.
-        drift: ego acceleration at zero action, shape ``(d,)``.
+        drift: ego acceleration at zero action, m/s^2, shape ``(d,)``.
         brakes: of the ego.
-        is_velocity_command: the drift follows the velocity: it is ``-v/dt`` in place of ``drift``.
+        is_velocity_command: the acceleration at zero action is ``-v/dt`` in place of ``drift``.
     """
-    scalars = (
+    numbers = (
         gamma, tau_brake, dt, eta, slack_bound, brakes.capacity, brakes.action_limit, brakes.is_immediate, brakes.holds,
-        is_velocity_command,
+        is_velocity_command, *brakes.offset_at_rest.tolist(),
     )  # fmt: skip
-    arrays = (
-        jacobian,
-        drift,
-        brakes.action_from_accel,
-        brakes.offset_at_rest,
-        brakes.offset_from_velocity,
-        brakes.missed,
-    )
-    return np.concatenate([np.array(scalars, dtype=np.float64), *(part.ravel() for part in arrays)], dtype=np.float64)
+    maps = jacobian.T, brakes.action_from_accel, brakes.offset_from_velocity, brakes.missed, drift[np.newaxis]
+    return EgoSettings(np.concatenate(maps, dtype=np.float64), np.array(numbers, dtype=np.float64))
 
 
 @njit(cache=True, error_model="numpy")
-def answer(
-    nominal: FloatArray,
-    bodies: FloatArray,
-    radii: FloatArray,
-    given_forecast: FloatArray,
-    settings: FloatArray,
+def answer(  # noqa: PLR0912, PLR0915 - to hand on as many arrays as a half of it needs costs more than they take
+    scene: FloatArray,
+    maps: FloatArray,
+    numbers: FloatArray,
     memory: FloatArray,
     has_past: bool,
     target: float,
@@ -153,238 +159,201 @@ def answer(
     """Check the state, learn from the last forecast, and decide: one whole control step.
 
     Args:
-        nominal: wanted action, shape ``(m,)``.
-        bodies: positions, ego first, then velocities in the same order, m and m/s, shape ``(2 (n + 1) d,)``.
-        radii: ego first, m, shape ``(n + 1,)``.
-        given_forecast: positions of the partners one control period ahead, then their velocities, shape ``(2 n d,)``;
-            empty for constant velocities.
-        settings: as `pack_settings` gives them, followed by the partners' largest accelerations (m/s^2) and speeds
-            (m/s), and the braking of each pair that the barrier counts on (m/s^2), each of shape ``(n,)``.
-        memory: answer of the step before, see `answer_layout`; without a past only slacks and deceleration count.
+        scene: wanted action (m), then of the ego and the n partners radii (m), positions (m) and velocities (m/s), and,
+            if they are not to be forecast by constant velocity, positions and velocities of the partners one control
+            period ahead; shape ``(m + (n + 1) (1 + 2 d) [+ 2 n d],)``.
+        maps: see `EgoSettings`.
+        numbers: see `EgoSettings`, followed by the partners' largest accelerations (m/s^2) and speeds (m/s), and the
+            braking of each pair that the barrier counts on (m/s^2), each of shape ``(n,)``.
+        memory: answer of the step before, see `AnswerLayout`; without a past only slacks and deceleration count.
         has_past: whether the forecast in ``memory`` was made for this step.
         target: value the mean conformal loss is driven to.
         action: output, the action to apply, shape ``(m,)``.
-        out: output, see `answer_layout`.
+        out: output, see `AnswerLayout`.
 
     Returns:
         The source code of the action; or `BAD_INPUT`, and nothing has been written.
     """
-    if not is_state(nominal, bodies, radii) or not all_finite(given_forecast):
-        return BAD_INPUT
-    m = nominal.shape[0]
-    n = radii.shape[0] - 1
-    d = bodies.shape[0] // (2 * (n + 1))
-    dt = settings[2]
-    positions = bodies[: (n + 1) * d].reshape((n + 1, d))
-    velocities = bodies[(n + 1) * d :].reshape((n + 1, d))
+    m, d = action.shape[0], maps.shape[1]
+    n = (out.shape[0] - _N_HEAD - 2 * m) // (4 + 2 * d)
+    n_before = m + n + 1  # the first body
+    for i in range(scene.shape[0]):
+        if not math.isfinite(scene[i]) or (m <= i < n_before and scene[i] < 0.0):
+            return BAD_INPUT
+    nominal = out[_N_HEAD : _N_HEAD + m]
+    for k in range(m):
+        nominal[k] = scene[k]
+    bodies = scene[n_before : n_before + 2 * (n + 1) * d].reshape((2 * (n + 1), d))
+    positions, velocities = bodies[: n + 1], bodies[n + 1 :]
+    dt = numbers[2]
+    _write_forecast(bodies, scene[n_before + bodies.size :], dt, out[_N_HEAD + 2 * m + 4 * n :])
 
-    k = _N_SCALARS
-    jacobian = settings[k : k + d * m].reshape((d, m))
-    k += d * m
-    drift = settings[k : k + d]
-    k += d
-    if settings[9] != 0.0:
-        drift = np.empty(d)
-        for axis in range(d):
-            drift[axis] = -velocities[0, axis] / dt
-    action_from_accel = settings[k : k + m * d].reshape((m, d))
-    k += m * d
-    offset_at_rest = settings[k : k + m]
-    k += m
-    offset_from_velocity = settings[k : k + m * d].reshape((m, d))
-    k += m * d
-    missed = settings[k : k + d * d].reshape((d, d))
-    k += d * d
+    of_actions = np.empty((n + 3, m))
+    rows, brake = of_actions[:n], of_actions[n]
+    of_space = np.empty((3, d))
+    accel = of_space[0]
+    of_partners = np.empty((2, n))
+    distances, right = of_partners[0], of_partners[1]
+    for i in range(n):
+        distances[i] = scene[m] + scene[m + 1 + i]
+    drift = maps[3 * m + d]
+    if numbers[9] != 0.0:
+        drift = of_space[1]
+        for k in range(d):
+            drift[k] = -velocities[0, k] / dt
+    jacobian = maps[:m]
+    start = _N_SCALARS + m  # of what is declared
+    are_finite = _learn_and_write_rows(
+        positions, velocities, distances, jacobian, drift, numbers, numbers[start + 2 * n :], memory, has_past, target,
+        out, rows, right, of_space[2],
+    )  # fmt: skip
+
     brakes = EgoBrakes(
-        action_from_accel, offset_at_rest, offset_from_velocity, missed, settings[5], settings[6],
-        settings[7] != 0.0, settings[8] != 0.0,
+        maps[m : 2 * m], numbers[_N_SCALARS:start], maps[2 * m : 3 * m], maps[3 * m : 3 * m + d], numbers[5],
+        numbers[6], numbers[7] != 0.0, numbers[8] != 0.0,
     )  # fmt: skip
-    alphas = settings[k + 2 * n : k + 3 * n]
+    partners = WorstMotions(
+        positions[1:], velocities[1:], distances, numbers[start : start + n], numbers[start + n : start + 2 * n]
+    )
+    brakes = _brakes_to_use(positions[0], velocities[0], jacobian, drift, brakes, memory[1], dt, partners)
+    filtered = out[_N_HEAD + m : _N_HEAD + 2 * m]
+    source = FALLBACK
+    if are_finite:
+        source = _filter(nominal, rows, right, brakes.action_limit, of_actions[n + 1 :], filtered)
+        for k in range(m):
+            are_finite = are_finite and math.isfinite(filtered[k])
+    if not are_finite:
+        _braking_action(velocities[0], brakes, dt, filtered)
+    for k in range(m):
+        action[k] = filtered[k]
 
-    start = _N_HEAD + m
-    first = start + 4 * n  # of the forecast
-    half = n * d
-    slacks = out[start + 2 * n : start + 3 * n]
-    slacks[:] = memory[start + 2 * n : start + 3 * n]
-    if has_past:
-        update_slacks(
-            slacks, positions, velocities, radii, memory[first : first + half].reshape((n, d)),
-            memory[first + half : first + 2 * half].reshape((n, d)), alphas, dt, target, settings[3], settings[4],
-            out[start + 3 * n : first],
-        )  # fmt: skip
-    forecast = out[first + half : first + 2 * half].reshape((n, d))
-    if given_forecast.shape[0] > 0:
-        out[first : first + 2 * half] = given_forecast
+    _write_acceleration(jacobian, action, drift, accel)
+    share = 0.0  # of the candidate in the mix with braking
+    if not _drives_into_somebody(positions, velocities, accel, distances, numbers[1], dt):
+        clearance = plan_clearance(positions[0], velocities[0], accel, dt, brakes, partners)
+        if clearance >= 0.0:
+            out[0] = clearance
+            out[1] = planned_deceleration(velocities[0], accel, dt, brakes)
+            return source
+        _braking_action(velocities[0], brakes, dt, brake)
+        step = 1.0
+        for _ in range(_MIX_HALVINGS):
+            step *= 0.5
+            _mix(brake, filtered, share + step, brakes.action_limit, action)
+            _write_acceleration(jacobian, action, drift, accel)
+            if plan_clearance(positions[0], velocities[0], accel, dt, brakes, partners) >= 0.0:
+                share += step
     else:
-        for i in range(n):
-            for axis in range(d):
-                out[first + i * d + axis] = positions[i + 1, axis] + dt * velocities[i + 1, axis]
-                forecast[i, axis] = velocities[i + 1, axis]
-    code, out[0], out[1] = decide(
-        nominal, positions, velocities, radii, forecast, settings[k : k + n], settings[k + n : k + 2 * n], alphas,
-        slacks, jacobian, drift, brakes, memory[1], settings[0], settings[1], dt, action, out[_N_HEAD:start],
-        out[start : start + n], out[start + n : start + 2 * n],
-    )  # fmt: skip
-    return code
+        _braking_action(velocities[0], brakes, dt, brake)
+    _mix(brake, filtered, share, brakes.action_limit, action)
+    _write_acceleration(jacobian, action, drift, accel)
+    out[0] = plan_clearance(positions[0], velocities[0], accel, dt, brakes, partners)
+    out[1] = planned_deceleration(velocities[0], accel, dt, brakes)
+    return FALLBACK if source == FALLBACK else BRAKING
 
 
 # --- what it consists of ----------------------------------------------------------------------------------------
 
 
 @njit(cache=True, error_model="numpy")
-def update_slacks(
-    slacks: FloatArray,
-    positions: FloatArray,
-    velocities: FloatArray,
-    radii: FloatArray,
-    forecast_positions: FloatArray,
-    forecast_velocities: FloatArray,
-    alphas: FloatArray,
-    dt: float,
-    target: float,
-    eta: float,
-    bound: float,
-    losses: FloatArray,
-) -> None:
-    """Update every slack in place by the signed bounded loss: `compute_signed_loss` with the ego's true state.
-
-    Args:
-        slacks: lambda per partner, m/s^2, shape ``(n,)``; changed in place and kept within +-bound.
-        positions: now, ego first, m, shape ``(n + 1, d)``.
-        velocities: now, ego first, m/s, shape ``(n + 1, d)``.
-        radii: ego first, m, shape ``(n + 1,)``.
-        forecast_positions: what the last step forecast for the partners, m, shape ``(n, d)``.
-        forecast_velocities: m/s, shape ``(n, d)``.
-        alphas: braking of the pairs, m/s^2, shape ``(n,)``.
-        dt: control period, s.
-        target: value the mean loss is driven to.
-        eta: learning rate.
-        bound: largest absolute slack, m/s^2.
-        losses: output, shape ``(n,)``.
-    """
-    normal = np.empty(positions.shape[1])
-    for i in range(slacks.shape[0]):
-        distance = radii[0] + radii[i + 1]
-        expected, _ = pair_barrier(
-            positions[0], velocities[0], forecast_positions[i], forecast_velocities[i], distance, alphas[i], 0.0, 0.0,
-            True, normal,
-        )  # fmt: skip
-        actual, _ = pair_barrier(
-            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distance, alphas[i], 0.0, 0.0,
-            True, normal,
-        )  # fmt: skip
-        loss = math.atan(slacks[i] + (expected - actual) / dt) / math.pi
-        losses[i] = 0.5 if math.isnan(loss) else loss  # absurd numbers count as the worst surprise
-        slacks[i] = min(max(slacks[i] + eta * (target - losses[i]), -bound), bound)
+def _write_forecast(bodies: FloatArray, given: FloatArray, dt: float, out: FloatArray) -> None:
+    """Write positions and velocities of the partners one control period ahead: what is given, or constant velocity."""
+    for j in range(given.shape[0]):
+        out[j] = given[j]
+    if given.shape[0] > 0:
+        return
+    n, d = bodies.shape[0] // 2 - 1, bodies.shape[1]
+    for i in range(n):
+        for k in range(d):
+            velocity = bodies[n + 2 + i, k]
+            out[i * d + k] = bodies[1 + i, k] + dt * velocity
+            out[(n + i) * d + k] = velocity
 
 
 @njit(cache=True, error_model="numpy")
-def decide(
-    nominal: FloatArray,
+def _learn_and_write_rows(
     positions: FloatArray,
     velocities: FloatArray,
-    radii: FloatArray,
-    forecast: FloatArray,
-    max_accelerations: FloatArray,
-    max_speeds: FloatArray,
-    alphas: FloatArray,
-    slacks: FloatArray,
+    distances: FloatArray,
     jacobian: FloatArray,
     drift: FloatArray,
-    own_brakes: EgoBrakes,
-    planned: float,
-    gamma: float,
-    tau_brake: float,
-    dt: float,
-    action: FloatArray,
-    filtered: FloatArray,
-    barriers: FloatArray,
-    gaps: FloatArray,
-) -> tuple[int, float, float]:
-    """Choose the ego's action for one control step.
+    numbers: FloatArray,
+    alphas: FloatArray,
+    memory: FloatArray,
+    has_past: bool,
+    target: float,
+    out: FloatArray,
+    rows: FloatArray,
+    right: FloatArray,
+    normal: FloatArray,
+) -> bool:
+    """Update every slack, and write barriers, gaps and the constraint rows that follow from it.
+
+    A slack moves by the signed bounded loss, `concerto.safety.conformal.compute_signed_loss` with the ego's true state,
+    and stays within its bound.
 
     Args:
-        nominal: wanted action, shape ``(m,)``.
-        positions: ego first, then the n partners, m, shape ``(n + 1, d)``.
+        positions: ego first, m, shape ``(n + 1, d)``.
         velocities: the same order, m/s, shape ``(n + 1, d)``.
-        radii: the same order, m, shape ``(n + 1,)``.
-        forecast: velocities of the partners one control period ahead, m/s, shape ``(n, d)``.
-        max_accelerations: declared bounds of the partners, m/s^2, shape ``(n,)``.
-        max_speeds: declared bounds of the partners, m/s, shape ``(n,)``.
+        distances: sums of the radii of ego and partner, m, shape ``(n,)``.
+        jacobian: ego acceleration per unit action, transposed, shape ``(m, d)``.
+        drift: ego acceleration at zero action, m/s^2, shape ``(d,)``.
+        numbers: see `answer`.
         alphas: braking of each pair that the barrier counts on, m/s^2, shape ``(n,)``.
-        slacks: lambda per partner, m/s^2, shape ``(n,)``.
-        jacobian: ego acceleration per unit action, shape ``(d, m)``.
-        drift: ego acceleration at zero action, shape ``(d,)``.
-        own_brakes: of the ego.
-        planned: deceleration of the stopping plan of the last action, m/s^2; ``inf`` when there is none.
-        gamma: rate of the barrier, 1/s.
-        tau_brake: time to collision below which the ego brakes, s.
-        dt: control period, s.
-        action: output, the action to apply, shape ``(m,)``.
-        filtered: output, the candidate before any braking, shape ``(m,)``.
-        barriers: output, barrier values, m/s, shape ``(n,)``.
-        gaps: output, distances between the surfaces of ego and partners, m, shape ``(n,)``; negative in overlap.
+        memory: see `answer`.
+        has_past: see `answer`.
+        target: see `answer`.
+        out: see `answer`; the forecast is there already.
+        rows: output, A of ``A u <= b``, shape ``(n, m)``.
+        right: output, b, shape ``(n,)``.
+        normal: scratch, shape ``(d,)``.
 
     Returns:
-        The source code of the action, the clearance of its stopping plan, m, and the plan's deceleration, m/s^2.
+        Whether all rows are finite.
     """
-    n, dim = forecast.shape
-    position, velocity = positions[0], velocities[0]
-    rows = np.zeros((n, nominal.shape[0]))
-    right = np.empty(n)
-    distances = radii[0] + radii[1:]
-    normal = np.empty(dim)
+    (n, d), m = velocities[1:].shape, jacobian.shape[0]
+    gamma, dt, eta, bound = numbers[0], numbers[2], numbers[3], numbers[4]
+    barriers = _N_HEAD + 2 * m
+    gaps, slacks, losses, places = barriers + n, barriers + 2 * n, barriers + 3 * n, barriers + 4 * n
+    speeds = places + n * d
+    are_finite = True
     for i in range(n):
-        barriers[i], right[i] = pair_barrier(
-            position,
-            velocity,
-            positions[i + 1],
-            velocities[i + 1],
-            distances[i],
-            alphas[i],
-            gamma,
-            slacks[i],
-            True,
+        slack = memory[slacks + i]
+        barrier = expected = 0.0
+        if has_past:
+            place, speed = places + i * d, speeds + i * d
+            expected, _ = pair_barrier(
+                positions[0], velocities[0], memory[place : place + d], memory[speed : speed + d], distances[i],
+                alphas[i], 0.0, 0.0, True, normal,
+            )  # fmt: skip
+        barrier, bound_of_row = pair_barrier(
+            positions[0], velocities[0], positions[i + 1], velocities[i + 1], distances[i], alphas[i], gamma, 0.0, True,
             normal,
-        )
+        )  # fmt: skip
+        if has_past:
+            loss = math.atan(slack + (expected - barrier) / dt) / math.pi
+            if math.isnan(loss):
+                loss = 0.5  # absurd numbers count as the worst surprise
+            slack = min(max(slack + eta * (target - loss), -bound), bound)
+            out[losses + i] = loss
+        out[slacks + i] = slack
+        out[barriers + i] = barrier
+        bound_of_row += slack
         squared_distance = 0.0
-        for k in range(dim):
-            offset = position[k] - positions[i + 1, k]
+        for k in range(d):
+            offset = positions[0, k] - positions[i + 1, k]
             squared_distance += offset * offset
-            right[i] += normal[k] * (drift[k] - (forecast[i, k] - velocities[i + 1, k]) / dt)
-            for column in range(nominal.shape[0]):
-                rows[i, column] -= normal[k] * jacobian[k, column]
-        gaps[i] = math.sqrt(squared_distance) - distances[i]
-
-    partners = WorstMotions(positions[1:], velocities[1:], distances, max_accelerations, max_speeds)
-    brakes = _brakes_to_use(position, velocity, jacobian, drift, own_brakes, planned, dt, partners)
-    brake = _braking_action(velocity, brakes, dt)
-    source = FALLBACK
-    filtered[:] = brake
-    if all_finite(rows) and all_finite(right):
-        source = _filter(nominal, rows, right, brakes.action_limit, filtered)
-    if not all_finite(filtered):
-        filtered[:] = brake
-
-    action[:] = filtered
-    accel = _acceleration(jacobian, action, drift)
-    share = 0.0  # of the candidate in the mix with braking
-    if not _drives_into_somebody(positions, velocities, accel, distances, tau_brake, dt):
-        clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
-        if clearance >= 0.0:
-            return source, clearance, planned_deceleration(velocity, accel, dt, brakes)
-        step = 1.0
-        for _ in range(_MIX_HALVINGS):
-            step *= 0.5
-            _mix(brake, filtered, share + step, brakes.action_limit, action)
-            accel = _acceleration(jacobian, action, drift)
-            if plan_clearance(position, velocity, accel, dt, brakes, partners) >= 0.0:
-                share += step
-    _mix(brake, filtered, share, brakes.action_limit, action)
-    accel = _acceleration(jacobian, action, drift)
-    clearance = plan_clearance(position, velocity, accel, dt, brakes, partners)
-    code = FALLBACK if source == FALLBACK else BRAKING
-    return code, clearance, planned_deceleration(velocity, accel, dt, brakes)
+            bound_of_row += normal[k] * (drift[k] - (out[speeds + i * d + k] - velocities[i + 1, k]) / dt)
+        out[gaps + i] = math.sqrt(squared_distance) - distances[i]
+        right[i] = bound_of_row
+        are_finite = are_finite and math.isfinite(bound_of_row)
+        for column in range(m):
+            entry = 0.0
+            for k in range(d):
+                entry -= normal[k] * jacobian[column, k]
+            rows[i, column] = entry
+            are_finite = are_finite and math.isfinite(entry)
+    return are_finite
 
 
 @njit(cache=True, error_model="numpy")
@@ -403,9 +372,12 @@ def _brakes_to_use(
     Drag that helps less and less, say, leaves more to brake with at a lower speed. But an ego that leaves the way of a
     partner stays in it when it brakes harder than it planned.
     """
-    if brakes.is_immediate or not 0.0 < planned < math.inf or not np.any(brakes.offset_from_velocity):
+    if brakes.is_immediate or not 0.0 < planned < math.inf or not _has_entry(brakes.offset_from_velocity):
         return brakes  # without an offset that follows the velocity the limit is the same all the way
-    accel = _acceleration(jacobian, _braking_action(velocity, brakes, dt), drift)
+    action = np.empty(jacobian.shape[0])
+    accel = np.empty(drift.shape[0])
+    _braking_action(velocity, brakes, dt, action)
+    _write_acceleration(jacobian, action, drift, accel)
     hard = plan_clearance(position, velocity, accel, dt, brakes, partners)
     if hard >= 0.0:
         return brakes
@@ -419,8 +391,19 @@ def _brakes_to_use(
         brakes.is_immediate,
         brakes.holds,
     )
-    accel = _acceleration(jacobian, _braking_action(velocity, weaker, dt), drift)
+    _braking_action(velocity, weaker, dt, action)
+    _write_acceleration(jacobian, action, drift, accel)
     return weaker if plan_clearance(position, velocity, accel, dt, weaker, partners) > hard else brakes
+
+
+@njit(cache=True, error_model="numpy")
+def _has_entry(matrix: FloatArray) -> bool:
+    """Whether an entry is not zero."""
+    for i in range(matrix.shape[0]):
+        for k in range(matrix.shape[1]):
+            if matrix[i, k] != 0.0:
+                return True
+    return False
 
 
 @njit(cache=True, error_model="numpy")
@@ -431,22 +414,28 @@ def _mix(brake: FloatArray, candidate: FloatArray, share: float, action_limit: f
 
 
 @njit(cache=True, error_model="numpy")
-def _acceleration(jacobian: FloatArray, action: FloatArray, drift: FloatArray) -> FloatArray:
-    """Give ``J u + a0``."""
-    accel = drift.copy()
-    for k in range(accel.shape[0]):
+def _write_acceleration(jacobian: FloatArray, action: FloatArray, drift: FloatArray, out: FloatArray) -> None:
+    """Write ``J u + a0``; the Jacobian is transposed, shape ``(m, d)``."""
+    for k in range(out.shape[0]):
+        total = drift[k]
         for column in range(action.shape[0]):
-            accel[k] += jacobian[k, column] * action[column]
-    return accel
+            total += jacobian[column, k] * action[column]
+        out[k] = total
 
 
 @njit(cache=True, error_model="numpy")
-def _filter(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit: float, out: FloatArray) -> int:
-    """Give the nearest action that satisfies the rows and the box, or the push along the violated rows."""
+def _filter(
+    nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit: float, limits: FloatArray, out: FloatArray
+) -> int:
+    """Write the nearest action that satisfies the rows and the box, or the push along the violated rows.
+
+    The array ``limits`` is scratch, shape ``(2, m)``.
+    """
     n_rows, n_actions = rows.shape
-    upper = np.full(n_actions, action_limit)
-    lower = -upper
-    out[:] = nominal
+    lower, upper = limits[0], limits[1]
+    for k in range(n_actions):
+        lower[k], upper[k] = -action_limit, action_limit
+        out[k] = nominal[k]
     if nominal_is_feasible(nominal, rows, right, lower, upper):
         return PASS_THROUGH
     for k in range(n_actions):
@@ -473,7 +462,8 @@ def _filter(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_lim
 def _push(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit: float, out: FloatArray) -> None:
     """Write the largest action along the sum of the violated rows, each scaled to unit length."""
     n_rows, n_actions = rows.shape
-    out[:] = 0.0
+    for k in range(n_actions):
+        out[k] = 0.0
     for i in range(n_rows):
         value = -right[i]
         squares = 0.0
@@ -492,19 +482,26 @@ def _push(nominal: FloatArray, rows: FloatArray, right: FloatArray, action_limit
 
 
 @njit(cache=True, error_model="numpy")
-def _braking_action(velocity: FloatArray, brakes: EgoBrakes, dt: float) -> FloatArray:
-    """Give the action that brakes along -v at the limit, and no harder than to rest within the step."""
+def _braking_action(velocity: FloatArray, brakes: EgoBrakes, dt: float, action: FloatArray) -> None:
+    """Write the action that brakes along -v at the limit, and no harder than to rest within the step."""
     n_actions, dim = brakes.action_from_accel.shape
-    action = np.zeros(n_actions)
     if brakes.is_immediate:
-        return action
-    largest = np.max(np.abs(velocity))
+        for a in range(n_actions):
+            action[a] = 0.0
+        return
+    largest = 0.0
+    for k in range(dim):
+        largest = max(largest, abs(velocity[k]))
     direction = np.zeros(dim)
     deceleration = 0.0
     if largest > 0.0:
-        direction[:] = velocity / largest  # scaled first: the square of a huge or tiny speed has no float64
-        norm = math.sqrt(np.sum(direction * direction))
-        direction /= norm
+        squares = 0.0
+        for k in range(dim):
+            direction[k] = velocity[k] / largest  # scaled first: the square of a huge or tiny speed has no float64
+            squares += direction[k] * direction[k]
+        norm = math.sqrt(squares)
+        for k in range(dim):
+            direction[k] /= norm
         speed = largest * norm
         deceleration = min(braking_limit_along(direction, speed, brakes), speed / dt)
     for a in range(n_actions):
@@ -513,7 +510,6 @@ def _braking_action(velocity: FloatArray, brakes: EgoBrakes, dt: float) -> Float
             action[a] += brakes.offset_from_velocity[a, k] * velocity[k]
             action[a] -= brakes.action_from_accel[a, k] * direction[k] * deceleration
         action[a] = min(max(action[a], -brakes.action_limit), brakes.action_limit)
-    return action
 
 
 @njit(cache=True, error_model="numpy")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["AgentSnapshot", "Bounds", "FloatArray"]
+__all__ = ["PLAIN_NUMBERS", "AgentSnapshot", "Bounds", "FloatArray"]
 
 FloatArray = NDArray[np.float64]
 """A float64 array of any shape."""
+
+PLAIN_NUMBERS = "_plain_numbers"
+"""Where a snapshot made by `AgentSnapshot.of_numbers` keeps position and velocity until somebody reads an array."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -40,6 +44,30 @@ class AgentSnapshot:
         values["velocity"] = velocity
         values["radius"] = radius
         values["qpos"] = qpos
+
+    @classmethod
+    def of_numbers(cls, position: tuple[float, ...], velocity: tuple[float, ...], radius: float) -> AgentSnapshot:
+        """Make a snapshot of plain floats: the quick way, because its arrays are made only if somebody reads them."""
+        snapshot = object.__new__(cls)
+        values = snapshot.__dict__
+        values[PLAIN_NUMBERS] = position, velocity
+        values["radius"] = radius
+        return snapshot
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            values = self.__dict__
+            if name not in {"position", "velocity"} or PLAIN_NUMBERS not in values:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            position, velocity = values.pop(PLAIN_NUMBERS)  # an array can be written to: from now on it is what counts
+            values["position"] = np.array(position, dtype=np.float64)
+            values["velocity"] = np.array(velocity, dtype=np.float64)
+            return values[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give the fields: copies and pickles hold arrays."""
+        return {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
 
 
 @dataclass(frozen=True)

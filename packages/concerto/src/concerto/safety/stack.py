@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from concerto.safety._assembly import affine_map, bad_state_error, is_state, pack_states, plain_vectors
+from concerto.safety._assembly import affine_map, bad_state_error, is_state, pack_states
 from concerto.safety._barrier import DEFAULT_CBF_GAMMA, barrier_values
 from concerto.safety._decide import (
     BAD_INPUT,
@@ -49,10 +49,12 @@ from concerto.safety._decide import (
     PASS_THROUGH,
     QP,
     AnswerLayout,
+    EgoSettings,
     answer,
     answer_layout,
     pack_settings,
 )
+from concerto.safety._snapshots import PLAIN_NUMBERS
 from concerto.safety.api import (
     DEFAULT_EPSILON,
     DEFAULT_ETA,
@@ -78,7 +80,7 @@ _HOLDING_TOLERANCE = 1e-9
 """Share of its limits by which an ego at rest may fail to hold its weight."""
 _INVERSE_TOLERANCE = 1e-12
 """Share of an acceleration that the inverse of the ego's map may miss before it is refined."""
-_NO_FORECAST = np.empty(0)
+_FLOAT64 = np.dtype(np.float64)
 _new = object.__new__
 
 
@@ -103,10 +105,6 @@ _SOURCE_OF_CODE = {
 }
 
 
-_Scene = tuple[FloatArray, FloatArray, FloatArray]
-"""Bodies, radii and forecast, as `answer` takes them."""
-
-
 class _Reader(NamedTuple):
     """Reads attributes of `StackStep` in the numbers that the compiled code wrote."""
 
@@ -114,19 +112,17 @@ class _Reader(NamedTuple):
     pairs: list[tuple[str, str]]
 
     def read(self, name: str, numbers: FloatArray, has_past: bool) -> Any:
+        layout = self.layout
         match name:
-            case "lambda_":
-                return self.by_pair(numbers[self.layout.slacks])
-            case "filtered_action":
-                return numbers[self.layout.filtered].copy()
-            case "barrier_values":
-                return self.by_pair(numbers[self.layout.barriers])
-            case "gaps_m":
-                return self.by_pair(numbers[self.layout.gaps])
-            case "prediction_loss":
-                return self.by_pair(numbers[self.layout.losses]) if has_past else None
+            case "nominal_action" | "filtered_action":
+                return numbers[layout.nominal if name == "nominal_action" else layout.filtered].copy()
             case "stopping_margin_m":
-                return float(numbers[self.layout.margin])
+                return float(numbers[layout.margin])
+            case "prediction_loss" if not has_past:
+                return None
+            case "barrier_values" | "gaps_m" | "lambda_" | "prediction_loss":
+                by_name = {"barrier_values": layout.barriers, "gaps_m": layout.gaps, "lambda_": layout.slacks}
+                return self.by_pair(numbers[by_name.get(name, layout.losses)])
             case _:
                 raise AttributeError(f"'StackStep' object has no attribute {name!r}")
 
@@ -303,10 +299,10 @@ class SafetyStack:
         self._is_immediate = isinstance(self._model, VelocityCommandControlModel) and self._model.is_immediate
         self._dim = self._model.position_dim
         self._action_shape = (self._model.action_dim,)
-        self._fixed_maps: FloatArray | None = None
+        self._fixed_settings: EgoSettings | None = None
         if type(self._model) in {DoubleIntegratorControlModel, VelocityCommandControlModel}:
             origin = np.zeros(self._dim)
-            self._fixed_maps = self._maps_in(AgentSnapshot(origin, origin, 0.0))
+            self._fixed_settings = self._settings_in(AgentSnapshot(origin, origin, 0.0))
         self.reset()
 
     def reset(self, *, seed: int | None = None) -> None:
@@ -314,7 +310,6 @@ class SafetyStack:
         self._partners: tuple[str, ...] | None = None
         self._partner_id: str | None = None
         self._n_bodies = 0  # of a scene that `_same_again` can read
-        self._radius_values: list[float] = []
         self._layout = answer_layout(0, *self._action_shape, self._dim)
         self._reader = _Reader(self._layout, [])
         self._warmup_steps_remaining = 0
@@ -424,18 +419,17 @@ class SafetyStack:
             KeyError: the ego, a forecast or the declared motion of a partner is missing; nothing has changed.
         """
         started = time.perf_counter()
-        nominal = _as_vector("nominal_action", nominal_action)
-        scene = self._same_again(nominal, agent_states, partner_predicted_states, partner_id)
+        scene = self._same_again(nominal_action, agent_states, partner_predicted_states, partner_id)
         if scene is None:
-            scene = self._read(nominal, agent_states, partner_predicted_states, partner_id)
+            scene = self._read(nominal_action, agent_states, partner_predicted_states, partner_id)
         has_past, target = self._has_past, self._epsilon
         is_warming_up = has_past and self._warmup_steps_remaining > 0
         if is_warming_up:
             target -= 0.5 * abs(target)
-        action, numbers = np.empty(self._action_shape), np.empty(self._layout.length)
-        code = answer(nominal, *scene, self._settings, self._memory, has_past, target, action, numbers)
+        action, numbers = np.empty(self._action_shape), np.empty(len(self._memory))
+        code = answer(scene, self._maps, self._numbers, self._memory, has_past, target, action, numbers)
         if code == BAD_INPUT:
-            self._read(nominal, agent_states, partner_predicted_states, partner_id)
+            self._read(nominal_action, agent_states, partner_predicted_states, partner_id)
             raise AssertionError("the compiled check refused numbers that are all good")
         if is_warming_up:
             self._warmup_steps_remaining -= 1
@@ -444,9 +438,10 @@ class SafetyStack:
         step = _new(StackStep)
         attributes = step.__dict__  # a third of the time that the constructor takes
         attributes["action"] = action
-        attributes["nominal_action"] = nominal
         attributes["source"] = _SOURCE_OF_CODE[code]
         attributes["fallback_fired"] = code >= BRAKING
+        if self._only_pair is not None:  # the slack is what loops do read
+            attributes["lambda_"] = {self._only_pair: numbers.item(self._first_slack)}
         attributes["_written"] = self._reader, numbers, has_past
         attributes["solve_ms"] = 1e3 * (time.perf_counter() - started)
         return step
@@ -468,11 +463,11 @@ class SafetyStack:
 
     def _same_again(
         self,
-        nominal: FloatArray,
+        nominal_action: FloatArray,
         agent_states: Mapping[str, AgentSnapshot],
         predicted: Mapping[str, AgentSnapshot] | None,
         partner_id: str | None,
-    ) -> _Scene | None:
+    ) -> FloatArray | None:
         """Read a scene with the partners of the last step, the quick way; None where there is something to look at.
 
         What is read here is checked by the compiled code alone, which says that something is wrong, but not what.
@@ -481,46 +476,61 @@ class SafetyStack:
             type(agent_states) is not dict
             or len(agent_states) != self._n_bodies
             or predicted is not None
-            or nominal.shape != self._action_shape
+            or type(nominal_action) is not np.ndarray
+            or nominal_action.shape != self._action_shape
+            or nominal_action.dtype.kind != "f"
             or (partner_id is not None and partner_id != self._partner_id)
         ):
             return None
+        dim = self._dim
+        radii: list[float] = []
+        positions: list[float] = []
+        velocities: list[float] = []
         try:
-            states = self._select(agent_states)
-            radii = [state.radius for state in states]
-            if radii != self._radius_values:
-                if not all(isinstance(radius, float) for radius in radii):  # others may change where they are
+            for state in self._select(agent_states):
+                plain = state.__dict__.get(PLAIN_NUMBERS)
+                if plain is not None:
+                    position, velocity = plain
+                elif (
+                    type(state.position) is np.ndarray
+                    and type(state.velocity) is np.ndarray
+                    and state.position.dtype is state.velocity.dtype is _FLOAT64
+                ):
+                    position, velocity = state.position.tolist(), state.velocity.tolist()
+                else:
                     return None
-                self._radii, self._radius_values = np.array(radii, dtype=np.float64), radii
-            numbers = plain_vectors(states, self._dim)
-            if numbers is None:
-                return None
-            struct.pack_into(self._bodies_format, self._bodies, 0, *numbers)
+                radius = state.radius
+                if len(position) != dim or len(velocity) != dim or not isinstance(radius, float):
+                    return None
+                radii.append(radius)
+                positions += position
+                velocities += velocity
+            wanted = nominal_action.tolist()
+            struct.pack_into(self._scene_format, self._scene, 0, *wanted, *radii, *positions, *velocities)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, struct.error):
             return None
-        return self._bodies, self._radii, _NO_FORECAST
+        return self._scene
 
     def _read(
         self,
-        nominal: FloatArray,
+        nominal_action: FloatArray,
         agent_states: Mapping[str, AgentSnapshot],
         predicted: Mapping[str, AgentSnapshot] | None,
         partner_id: str | None,
-    ) -> _Scene:
+    ) -> FloatArray:
         """Read any scene, refuse what is wrong in it by name, and take note of partners who come and go."""
+        nominal = _as_vector("nominal_action", nominal_action)
         partners = self._partners_of(agent_states)
         uids = (self._ego_uid, *partners)
         states = [agent_states[uid] for uid in uids]
         forecasts = self._forecasts_of(predicted, partners)
         packed, radii = pack_states(uids, states, forecasts)
         self._check(nominal, packed, radii, uids, states, forecasts)
-        maps = self._maps_in(states[0]) if self._fixed_maps is None else self._fixed_maps
+        settings = self._settings_in(states[0]) if self._fixed_settings is None else None
         self._meet(partners, partner_id)
-        if self._fixed_maps is None:
-            self._settings = np.concatenate((maps, self._declared))
-        numbers = packed.ravel()
-        end = 2 * len(uids) * self._dim
-        return numbers[:end], radii, numbers[end:]
+        if settings is not None:
+            self._maps, self._numbers = settings.maps, np.concatenate((settings.numbers, self._declared))
+        return np.concatenate((nominal, radii, packed.ravel()))
 
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
         """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""
@@ -570,17 +580,19 @@ class SafetyStack:
         if error is not None:
             raise error
 
-    def _maps_in(self, ego: AgentSnapshot) -> FloatArray:
-        """Ask the control model for J and a0 of ``a = J u + a0`` in one state, and see what they leave for braking.
-
-        Returns:
-            As `pack_settings` gives it.
-        """
+    def _settings_in(self, ego: AgentSnapshot) -> EgoSettings:
+        """Ask the control model for J and a0 of ``a = J u + a0`` in one state, and see what they leave for braking."""
         model = self._model
         dim = model.position_dim
         identity = np.eye(dim)
         with np.errstate(over="ignore", invalid="ignore"):  # an absurd velocity ends in braking, not in a warning
             jacobian, drift = affine_map(model, ego)
+            if jacobian.shape != (dim, *self._action_shape) or drift.shape != (dim,):
+                expected = f"({dim}, {self._action_shape[0]}) and ({dim},)"
+                raise ValueError(
+                    f"control model of {self._ego_uid!r} must give a map of the shapes {expected}, "
+                    f"got {jacobian.shape} and {drift.shape}"
+                )
             drifts = [affine_map(model, replace(ego, velocity=velocity))[1] for velocity in (np.zeros(dim), *identity)]
             drift_from_velocity = np.stack([moving - drifts[0] for moving in drifts[1:]], axis=1)
             at_rest = replace(ego, velocity=np.zeros(dim))  # whose offset, unlike that of an absurd speed, is finite
@@ -636,16 +648,20 @@ class SafetyStack:
             self._memory[self._layout.slacks] = [old.get(uid, self._lambda_safe) for uid in partners]
             self._has_past = False
             self._partners = partners
-            self._reader = _Reader(self._layout, [canonical_pair_key(self._ego_uid, uid) for uid in partners])
+            pairs = [canonical_pair_key(self._ego_uid, uid) for uid in partners]
+            self._reader = _Reader(self._layout, pairs)
+            self._only_pair = pairs[0] if len(pairs) == 1 else None
+            self._first_slack = self._layout.slacks.start
             worst = [[motion.max_acceleration for motion in motions], [motion.max_speed for motion in motions]]
             self._alphas = alphas
             self._declared = np.concatenate((*np.array(worst, dtype=np.float64), alphas))
-            if self._fixed_maps is not None:
-                self._settings = np.concatenate((self._fixed_maps, self._declared))
+            fixed = self._fixed_settings
+            if fixed is not None:
+                self._maps, self._numbers = fixed.maps, np.concatenate((fixed.numbers, self._declared))
                 self._n_bodies = len(partners) + 1 if partners else 0
                 self._select = itemgetter(self._ego_uid, *partners)
-                self._bodies: Any = np.empty(2 * self._n_bodies * self._dim)
-                self._bodies_format = f"{len(self._bodies)}d"
+                self._scene: Any = np.empty(self._action_shape[0] + self._n_bodies * (1 + 2 * self._dim))
+                self._scene_format = f"{len(self._scene)}d"
         if partner_id is not None:
             self._partner_id = partner_id
 

@@ -158,15 +158,28 @@ def _full_braking_steps(speed: float, braking_limit: float, dt: float) -> tuple[
     return n_full, max(speed - n_full * braking_limit * dt, 0.0)
 
 
+# Small arrays that come and go cost more than the arithmetic, in time and in machine code: hence the loops below.
+
+
 @njit(cache=True, error_model="numpy")
-def _smallest_chord_clearance(q0: FloatArray, q1: FloatArray, r0: float, r1: float) -> float:
-    """Minimum over s in [0, 1] of |q0 + (q1 - q0) s| - (r0 + (r1 - r0) s): convex, so in closed form."""
-    a = b = c = 0.0
-    for k in range(q0.shape[0]):
-        step = q1[k] - q0[k]
-        a += step * step
-        b += q0[k] * step
-        c += q0[k] * q0[k]
+def _norm(vector: FloatArray) -> float:
+    squares = 0.0
+    for k in range(vector.shape[0]):
+        squares += vector[k] * vector[k]
+    return math.sqrt(squares)
+
+
+@njit(cache=True, error_model="numpy")
+def _smallest_chord_clearance(a: float, b: float, c: float, r0: float, r1: float) -> float:
+    """Minimum over s in [0, 1] of ``|q0 + (q1 - q0) s| - (r0 + (r1 - r0) s)``: convex, so in closed form.
+
+    Args:
+        a: ``|q1 - q0|^2``.
+        b: ``q0 . (q1 - q0)``.
+        c: ``|q0|^2``.
+        r0: radius at the beginning.
+        r1: radius at the end.
+    """
     end = math.sqrt(max(a + 2.0 * b + c, 0.0)) - r1
     smallest = min(math.sqrt(c) - r0, end)
     slope = r1 - r0
@@ -242,43 +255,53 @@ def _segment_clearance(
 ) -> float:
     """Smaller of ``worst`` and the clearance on one segment of constant acceleration that begins at ``start``."""
     dim = position.shape[0]
-    accel_norm = math.sqrt(np.sum(acceleration * acceleration))
-    tolerance = max(_CHORD_TOLERANCE * np.min(partners.safety_distances), 1e-6)
+    accel_norm = _norm(acceleration)
+    smallest_distance = partners.safety_distances[0]
+    for i in range(1, partners.safety_distances.shape[0]):
+        smallest_distance = min(smallest_distance, partners.safety_distances[i])
+    tolerance = max(_CHORD_TOLERANCE * smallest_distance, 1e-6)
     wanted_pieces = duration * math.sqrt(accel_norm / (8.0 * tolerance))
     if not wanted_pieces < math.inf:
         return -math.inf  # beyond the range of float64: nothing can be certified
     pieces = int(min(max(np.ceil(wanted_pieces), 1.0), _MAX_PIECES))
     h = duration / pieces
     deviation = accel_norm * h * h / 8.0
-    ego0 = position.copy()
-    ego1 = np.empty(dim)
-    q0 = np.empty(dim)
-    q1 = np.empty(dim)
+    ego = np.empty((2, dim))  # at the beginning and at the end of a piece
+    for k in range(dim):
+        ego[1, k] = position[k]
     for piece in range(1, pieces + 1):
         t = piece * h
         for k in range(dim):
-            ego1[k] = position[k] + velocity[k] * t + 0.5 * acceleration[k] * t * t
+            ego[0, k] = ego[1, k]
+            ego[1, k] = position[k] + velocity[k] * t + 0.5 * acceleration[k] * t * t
         t0 = start + (piece - 1) * h
         t1 = start + t
         for i in range(partners.positions.shape[0]):
             distance = partners.safety_distances[i]
             clear = -math.inf
             if partners.max_accelerations[i] < math.inf:
+                a = b = c = 0.0
                 for k in range(dim):
-                    q0[k] = ego0[k] - partners.positions[i, k] - partners.velocities[i, k] * t0
-                    q1[k] = ego1[k] - partners.positions[i, k] - partners.velocities[i, k] * t1
+                    q0 = ego[0, k] - partners.positions[i, k] - partners.velocities[i, k] * t0
+                    step = ego[1, k] - partners.positions[i, k] - partners.velocities[i, k] * t1 - q0
+                    a += step * step
+                    b += q0 * step
+                    c += q0 * q0
                 half = 0.5 * partners.max_accelerations[i]
-                clear = _smallest_chord_clearance(q0, q1, distance + half * t0 * t0, distance + half * t1 * t1)
+                clear = _smallest_chord_clearance(a, b, c, distance + half * t0 * t0, distance + half * t1 * t1)
             if partners.max_speeds[i] < math.inf and clear < worst + deviation:
+                a = b = c = 0.0
                 for k in range(dim):
-                    q0[k] = ego0[k] - partners.positions[i, k]
-                    q1[k] = ego1[k] - partners.positions[i, k]
+                    q0 = ego[0, k] - partners.positions[i, k]
+                    step = ego[1, k] - partners.positions[i, k] - q0
+                    a += step * step
+                    b += q0 * step
+                    c += q0 * q0
                 speed = partners.max_speeds[i]
-                clear = max(clear, _smallest_chord_clearance(q0, q1, distance + speed * t0, distance + speed * t1))
+                clear = max(clear, _smallest_chord_clearance(a, b, c, distance + speed * t0, distance + speed * t1))
             if math.isnan(clear):
                 return -math.inf
             worst = min(worst, clear - deviation)
-        ego0[:] = ego1
     return worst
 
 
@@ -292,11 +315,17 @@ def planned_deceleration(velocity: FloatArray, acceleration: FloatArray, dt: flo
         dt: control period, s.
         brakes: of the ego.
     """
-    next_velocity = velocity + acceleration * dt
-    speed = math.sqrt(np.sum(next_velocity * next_velocity))
-    if brakes.is_immediate or speed == 0.0:
+    if brakes.is_immediate:
         return math.inf
-    return braking_limit_along(next_velocity / speed, speed, brakes)
+    direction = np.empty(velocity.shape[0])
+    for k in range(velocity.shape[0]):
+        direction[k] = velocity[k] + acceleration[k] * dt
+    speed = _norm(direction)
+    if speed == 0.0:
+        return math.inf
+    for k in range(velocity.shape[0]):
+        direction[k] /= speed
+    return braking_limit_along(direction, speed, brakes)
 
 
 @njit(cache=True, error_model="numpy")
@@ -325,28 +354,37 @@ def plan_clearance(
     worst = math.inf
     if partners.positions.shape[0] == 0:
         return worst
-    next_velocity = velocity + acceleration * dt
+    dim = position.shape[0]
+    vectors = np.empty((4, dim))
+    at, moving, direction, braking = vectors[0], vectors[1], vectors[2], vectors[3]
+    for k in range(dim):
+        moving[k] = velocity[k] + acceleration[k] * dt
+        braking[k] = 0.0
     if brakes.is_immediate:
-        return _segment_clearance(position, next_velocity, np.zeros(position.shape[0]), 0.0, dt, partners, worst)
+        return _segment_clearance(position, moving, braking, 0.0, dt, partners, worst)
     if not brakes.holds:
         return -math.inf
     worst = _segment_clearance(position, velocity, acceleration, 0.0, dt, partners, worst)
-    speed = math.sqrt(np.sum(next_velocity * next_velocity))
-    if speed <= _REST_ROUNDING * math.sqrt(np.sum(velocity * velocity)):
+    speed = _norm(moving)
+    if speed <= _REST_ROUNDING * _norm(velocity):
         return worst  # at rest but for rounding: it needs no further control step of braking
-    direction = next_velocity / speed
+    for k in range(dim):
+        direction[k] = moving[k] / speed
     limit = braking_limit_along(direction, speed, brakes)
     if limit <= 0.0 or not _can_follow(direction, speed, limit, dt, brakes):
         return -math.inf
     n_full, last_speed = _full_braking_steps(speed, limit, dt)
-    next_position = position + velocity * dt + 0.5 * acceleration * dt * dt
     full_time = n_full * dt
+    for k in range(dim):
+        at[k] = position[k] + velocity[k] * dt + 0.5 * acceleration[k] * dt * dt
+        braking[k] = -limit * direction[k]
     if n_full > 0:
-        worst = _segment_clearance(next_position, next_velocity, -limit * direction, dt, full_time, partners, worst)
+        worst = _segment_clearance(at, moving, braking, dt, full_time, partners, worst)
     if last_speed > 0.0:
-        last_position = next_position + direction * (speed * full_time - 0.5 * limit * full_time * full_time)
-        last_velocity = last_speed * direction
-        worst = _segment_clearance(
-            last_position, last_velocity, -last_velocity / dt, dt + full_time, dt, partners, worst
-        )
+        way = speed * full_time - 0.5 * limit * full_time * full_time
+        for k in range(dim):
+            at[k] += direction[k] * way
+            moving[k] = last_speed * direction[k]
+            braking[k] = -moving[k] / dt
+        worst = _segment_clearance(at, moving, braking, dt + full_time, dt, partners, worst)
     return worst
