@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from concerto.training.config import read_config
+from concerto.training.config import environment_warnings, read_config
 from ripieno.errors import InputError
 
 CELL = """
@@ -142,3 +142,51 @@ def test_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "bare").write_text(CELL)
     for name in ("cell.yml", "bare"):
         assert problem(tmp_path / name) == f"{tmp_path}/{name}: a configuration file must end in .yaml"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("seed=${oc.env:A_SECRET}", "seed must be a whole number, got something else from the environment"),
+        ("seed=${partner.extra.uid}", "seed must be a whole number, got something else from the environment"),
+        ("+safety.lambda_safe='${oc.decode:${oc.env:A_SECRET}}'", "comes from the environment, and does not resolve"),
+        ("+partner.extra.x='${${oc.env:A_SECRET}}'", "refers to a key that is itself looked up"),
+    ],
+)
+def test_what_the_environment_says_is_in_no_refusal(
+    cell: Path, override: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_SECRET", "hunter2 {")
+    text = problem(cell, "partner.extra.uid=${oc.env:A_SECRET}", override)
+    assert said in text
+    assert "hunter2" not in text
+
+
+def test_what_the_environment_decided_is_warned_of(cell: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "hunter2")
+    overrides = ["+log_dir=${oc.env:A_SECRET}/logs", "+partner.extra.a=${env.task}", "+partner.extra.b=${log_dir}"]
+    assert read_config(cell, overrides).partner.extra["b"] == "hunter2/logs"
+    assert environment_warnings(cell, overrides) == [
+        f"{key} comes from the environment: its value becomes part of the record, as plain text"
+        for key in ("partner.extra.b", "log_dir")
+    ]
+    assert environment_warnings(cell) == []
+
+
+@pytest.mark.parametrize("twice", ["${.x%d}${.x%d}", "{p: '${..x%d}', q: '${..x%d}'}", "${oc.select:x%d}${.x%d}"])
+def test_interpolations_that_double_all_the_way_are_refused_at_once(cell: Path, twice: str) -> None:
+    lines = [f"    x{n}: {twice % (n + 1, n + 1)}\n" for n in range(40)]
+    cell.write_text(f"{CELL.partition('partner:')[0]}partner:\n  extra:\n{''.join(lines)}    x40: a\n")
+    if "select" in twice:
+        cell.write_text(cell.read_text().replace("select:", "select:partner.extra."))
+    assert problem(cell).endswith("it has more than 2000 values, interpolations written out")
+
+
+def test_interpolations_in_a_circle_are_refused(cell: Path) -> None:
+    assert "Recursive interpolation" in problem(cell, "+partner.extra.a=${.b}", "+partner.extra.b=${.a}")
+
+
+def test_ordinary_interpolations_are_resolved(cell: Path) -> None:
+    overrides = ["+partner.extra.a='${seed}${seed}'", "+partner.extra.b='${env.agent_uids[1]}'", "+log_dir=l/${.seed}"]
+    cfg = read_config(cell, overrides)
+    assert (cfg.partner.extra["a"], cfg.partner.extra["b"], cfg.log_dir) == ("00", "partner", Path("l/0"))

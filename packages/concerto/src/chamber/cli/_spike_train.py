@@ -165,11 +165,11 @@ def train_command(ctx: click.Context, **options: Any) -> None:
 
 
 def _train(request: Request, stop: StopRequest) -> tuple[FinishedRun, SealedFolder | None]:
-    from concerto.training.config import configuration_warnings, read_config
+    from concerto.training.config import configuration_warnings, environment_warnings, read_config
 
     config_path = request.config_path
     cfg = read_config(config_path, request.overrides)
-    for warning in configuration_warnings(cfg):
+    for warning in (*environment_warnings(config_path, request.overrides), *configuration_warnings(cfg)):
         click.echo(f"chamber-spike: warning: {warning}", err=True)
     _require_device(cfg.runtime.device)
     if request.out is None:

@@ -21,7 +21,7 @@ from concerto.training.config._models import (
     validated_copy,
 )
 from concerto.training.config._problems import config_problem
-from concerto.training.config._warnings import configuration_warnings
+from concerto.training.config._warnings import configuration_warnings, environment_warnings
 
 __all__ = [
     "EgoAHTConfig",
@@ -37,6 +37,7 @@ __all__ = [
     "config_fingerprint",
     "config_problem",
     "configuration_warnings",
+    "environment_warnings",
     "load_config",
     "read_config",
     "validated_copy",

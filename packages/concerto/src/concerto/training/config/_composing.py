@@ -5,14 +5,16 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from concerto.training.config._interpolations import Interpolations
 from ripieno.errors import InputError
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
     from yaml import Node
 
-__all__ = ["compose_values", "require_hydra"]
+__all__ = ["compose_values", "environment_keys", "require_hydra"]
 
 _SUFFIXES = ("", ".yaml")
 _MOST_BYTES = 100_000
@@ -32,8 +34,8 @@ def require_hydra() -> None:
         )
 
 
-def compose_values(config_path: Path, overrides: Sequence[str]) -> object:
-    """Give what a file holds after the overrides, with its interpolations resolved: a mapping, if all is well.
+def compose_values(config_path: Path, overrides: Sequence[str]) -> dict[Any, Any]:
+    """Give what a file holds after the overrides, with its interpolations resolved.
 
     Raises:
         ImportError: Hydra is not installed.
@@ -42,9 +44,36 @@ def compose_values(config_path: Path, overrides: Sequence[str]) -> object:
         omegaconf.errors.OmegaConfBaseException: an interpolation does not resolve.
         yaml.YAMLError: the file is no YAML.
         TypeError: the file holds a list.
-        InputError: (a ValueError) the file is far larger than any configuration, aliases written out.
+        InputError: (a ValueError) the file is far larger than any configuration, aliases and interpolations written
+            out, or what the environment says does not resolve.
     """
     require_hydra()
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    composed = _composed(config_path, overrides)
+    interpolations = Interpolations(OmegaConf.to_container(composed))
+    if interpolations.count(most=_MOST_NODES) > _MOST_NODES:
+        raise InputError(f"is no configuration: it has more than {_MOST_NODES} values, interpolations written out")
+    try:
+        values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        if error.full_key in interpolations.environment_keys() and "Environment variable" not in str(error):
+            # The resolver's own message would show the value, which may be nobody's business.
+            raise InputError(f"{error.full_key} comes from the environment, and does not resolve") from None
+        raise
+    return cast("dict[Any, Any]", values)
+
+
+def environment_keys(config_path: Path, overrides: Sequence[str]) -> list[str]:
+    """Give the dotted keys whose values depend on an environment variable; raises what `compose_values` does."""
+    require_hydra()
+    from omegaconf import OmegaConf
+
+    return Interpolations(OmegaConf.to_container(_composed(config_path, overrides))).environment_keys()
+
+
+def _composed(config_path: Path, overrides: Sequence[str]) -> DictConfig:
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from hydra.errors import ConfigCompositionException, MissingConfigException
@@ -60,12 +89,11 @@ def compose_values(config_path: Path, overrides: Sequence[str]) -> object:
         _refuse_a_flood(path)
     try:
         with initialize_config_dir(config_dir=str(folder), version_base="1.3"):
-            composed = compose(config_name=config_path.stem, overrides=list(overrides))
+            return compose(config_name=config_path.stem, overrides=list(overrides))
     except ConfigCompositionException:
         if path.is_file() and isinstance(OmegaConf.load(path), ListConfig):
             raise TypeError(f"{config_path} must hold a mapping of settings, got a list") from None
         raise
-    return OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
 
 
 def _refuse_a_flood(path: Path) -> None:

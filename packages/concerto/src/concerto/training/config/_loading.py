@@ -32,10 +32,7 @@ def load_config(*, config_path: Path, overrides: list[str] | None = None) -> Ego
 
     `read_config` gives every one of these but the first as one line.
     """
-    values = compose_values(Path(config_path), overrides or [])
-    if not isinstance(values, dict):
-        raise TypeError(f"{config_path} must hold a mapping of settings, got {type(values).__name__}")
-    return EgoAHTConfig.model_validate(values)
+    return EgoAHTConfig.model_validate(compose_values(Path(config_path), overrides or []))
 
 
 def read_config(config_path: Path, overrides: Sequence[str] = ()) -> EgoAHTConfig:

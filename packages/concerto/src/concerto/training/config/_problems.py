@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from concerto.training.config._composing import compose_values
+from concerto.training.config._composing import compose_values, environment_keys
 from concerto.training.config._models import EgoAHTConfig
 
 __all__ = ["config_problem"]
@@ -142,12 +142,21 @@ def _validation_problem(error: ValidationError, config_path: Path, overrides: Se
     # A misspelt key is the better news than the missing key that it was meant to be.
     first = min(details, key=lambda detail: detail["type"] != "extra_forbidden")
     problem = _value_problem(first, _dotted(first["loc"]))
+    expected, got, _ = problem.rpartition(", got ")
+    if got and any(_touches(key, first["loc"]) for key in environment_keys(config_path, overrides)):
+        problem = f"{expected}, got something else from the environment"
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     setting = problem.partition(" ")[0] if first["type"] != "extra_forbidden" else _dotted(first["loc"])
     override = _override_of(setting, overrides)
     if override is not None:
         return f"override {_shortened(override, _SHOWN_OF_OVERRIDE)}: {problem}{more}"
     return f"{config_path}{' with its overrides' if overrides else ''}: {problem}{more}"
+
+
+def _touches(key: str, location: _Location) -> bool:
+    """Whether a value at a key is, contains or belongs to the one at a location."""
+    parts = tuple(map(str, location))
+    return all(one == other for one, other in zip(key.split("."), parts, strict=False))
 
 
 def _value_problem(detail: ErrorDetails, location: str) -> str:

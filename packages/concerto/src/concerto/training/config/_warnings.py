@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from concerto.training.config._composing import environment_keys
 from concerto.training.config._models import EgoAHTConfig
 
-__all__ = ["configuration_warnings"]
+__all__ = ["configuration_warnings", "environment_warnings"]
 
 
 def configuration_warnings(cfg: EgoAHTConfig) -> list[str]:
     """Say what of a run will go to waste or come out otherwise than one may think; each line says what will happen."""
     return [*_of_the_budget(cfg), *_of_the_batches(cfg), *_of_the_records(cfg), *_of_the_rest(cfg)]
+
+
+def environment_warnings(config_path: Path, overrides: Sequence[str] = ()) -> list[str]:
+    """Say which settings of a file, which `read_config` accepts with these overrides, the environment decided.
+
+    Raises:
+        ImportError: Hydra is not installed.
+    """
+    return [
+        f"{key} comes from the environment: its value becomes part of the record, as plain text"
+        for key in environment_keys(config_path, overrides)
+    ]
 
 
 def _played_frames(cfg: EgoAHTConfig) -> int:
