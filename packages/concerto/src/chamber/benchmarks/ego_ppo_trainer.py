@@ -211,17 +211,20 @@ class EgoPPOTrainer:
             ValueError: the state has another shape.
         """
         state = _flat_ego_obs(obs, self._ego_uid)
+        if deterministic:  # evaluations have as many environments as they like
+            width = self._rollout.obs_dim
+            if state.ndim > 2 or state.shape[-1:] != (width,):
+                raise ValueError(
+                    f"obs['agent'][{self._ego_uid!r}]['state'] must have rows of width {width}, got {state.shape}"
+                )
+            means = self._policy.acting.mean(state.reshape(-1, width))
+            return means[0] if state.ndim == 1 else means
         rows = self._rows(state)
-        if deterministic:
-            actions = self._policy.acting.mean(rows)
-        else:
-            self._noise.normal_(generator=self._noise_generator)
-            actions = self._policy.acting.sample(rows, self._noise_rows)
-            self._rollout.propose(rows, actions)
-        answer = actions[0] if state.ndim == 1 else actions
-        if not deterministic:
-            self._last_action = answer
-        return answer
+        self._noise.normal_(generator=self._noise_generator)
+        actions = self._policy.acting.sample(rows, self._noise_rows)
+        self._rollout.propose(rows, actions)
+        self._last_action = actions[0] if state.ndim == 1 else actions
+        return self._last_action
 
     def observe(
         self,

@@ -279,6 +279,18 @@ def test_the_configuration_decides_the_layout(n_envs: int) -> None:
             trainer.act(_obs(np.zeros(WIDTHS[0])))
 
 
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_evaluations_have_as_many_environments_as_they_like(n_envs: int) -> None:
+    trainer = _trainer(_config(num_envs=n_envs))
+    states = np.random.default_rng(0).normal(size=(4, WIDTHS[0]))
+    batch = trainer.act(_obs(states), deterministic=True)
+    single = np.stack([trainer.act(_obs(state), deterministic=True) for state in states])
+    assert batch.shape == (4, WIDTHS[2])
+    np.testing.assert_array_equal(batch, single)
+    with pytest.raises(ValueError, match="width"):
+        trainer.act(_obs(states[:, :-1]), deterministic=True)
+
+
 def test_one_environment_with_batched_shapes_is_one_environment() -> None:
     """An environment that emits ``(1, D)`` and one-entry tensors learns the same as one that does not."""
     plain, batched = _trainer(_config()), _trainer(_config())
