@@ -417,7 +417,7 @@ def run_training(
         ``(curve, trainer)``.
 
     Raises:
-        InputError: (a ValueError) an unknown algorithm, task, partner or setting.
+        InputError: (a ValueError) an unknown algorithm, task, partner or setting, or one that no memory holds.
         ImportError: an optional package is missing; the message says how to install it.
     """
     from concerto.training.ego_aht import train
@@ -462,6 +462,8 @@ def run_training(
         if partner is not None:
             _refuse_misfit(cfg, env, partner, error)
         raise
+    except MemoryError as error:
+        raise InputError(f"there is not enough memory for the run: {error}") from error
     finally:
         for closable in (recording, env):
             close = getattr(closable, "close", None)

@@ -43,6 +43,7 @@ def metric_figure(
     import numpy as np
     from matplotlib.figure import Figure
 
+    from ripieno._printable import printable
     from ripieno.report import FIGURE_STYLE
 
     low, high = y_limits
@@ -64,10 +65,16 @@ def metric_figure(
             steps = [step for step, _ in points[window - 1 :]]
             heights = np.convolve([height for _, height in points], np.full(window, 1.0 / window), mode="valid")
             # A single point has no line to be seen by.
-            axes.plot(steps, heights, label=(names or {}).get(run_id, run_id), marker="o" if len(steps) == 1 else None)
+            axes.plot(
+                steps,
+                heights,
+                label=printable((names or {}).get(run_id, run_id)),
+                marker="o" if len(steps) == 1 else None,
+            )
         axes.set_xlabel("frame")
-        axes.set_ylabel(metric if window == 1 else f"{metric}, mean of {window} values", parse_math=False)
-        axes.set_title(title or metric, parse_math=False)
+        unit = metric if window == 1 else f"{metric}, mean of {window} values"
+        axes.set_ylabel(printable(unit), parse_math=False)
+        axes.set_title(printable(title or metric), parse_math=False)
         if is_logarithmic:
             axes.set_yscale("log")
         axes.set_ylim(low, high)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -17,6 +19,7 @@ __all__ = [
     "LazyGroup",
     "OneLineGroup",
     "wants_traceback",
+    "warnings_in_one_line",
 ]
 
 EXIT_NEGATIVE = 1
@@ -30,6 +33,20 @@ EXIT_STOPPED = 130
 
 CommandTable = Mapping[str, tuple[str, str, str]]
 """Name of a command -> module, attribute, one line of help (which equals the command's own first line)."""
+
+
+@contextmanager
+def warnings_in_one_line(name: str) -> Generator[None]:
+    """Have warnings said without the line of code that they come from, after the name of the command."""
+
+    def say(message: Warning | str, *_where: object) -> None:
+        from ripieno._printable import printable
+
+        click.echo(f"{name}: warning: {printable(' '.join(str(message).split()))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = say
+        yield
 
 
 def wants_traceback(ctx: click.Context) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from chamber.cli._groups import EXIT_NOT_LEARNING, OneLineGroup
+from chamber.cli._groups import EXIT_NOT_LEARNING, OneLineGroup, warnings_in_one_line
 
 __all__ = ["analyze", "main"]
 
@@ -45,10 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         pass the learning-signal check, with ``--check-guarantee``; 130 stopped by Ctrl-C. ``audit-gate`` has codes of
         its own, see its help.
     """
-    try:
-        analyze.main(None if argv is None else list(argv), prog_name=_NAME)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+    with warnings_in_one_line(_NAME):
+        try:
+            analyze.main(None if argv is None else list(argv), prog_name=_NAME)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0
     return 0
 
 

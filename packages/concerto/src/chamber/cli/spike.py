@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
 import click
 
-from chamber.cli._groups import CommandTable, LazyGroup
+from chamber.cli._groups import CommandTable, LazyGroup, warnings_in_one_line
 
 __all__ = ["COMMANDS", "main", "spike"]
 
@@ -32,18 +31,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         check did not pass; 130 stopped by Ctrl-C (143 by SIGTERM).
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    with warnings.catch_warnings():
-        warnings.showwarning = _say_in_one_line
+    with warnings_in_one_line(_NAME):
         try:
             spike.main(arguments, prog_name=_NAME, obj=arguments)
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else 0
     return 0
-
-
-def _say_in_one_line(message: Warning | str, *_where: object) -> None:
-    """Say a warning without the line of code that it comes from."""
-    click.echo(f"{_NAME}: warning: {' '.join(str(message).split())}", err=True)
 
 
 @click.group(

@@ -378,3 +378,17 @@ def test_the_console_script() -> None:
     script = Path(sys.executable).with_name("chamber-analyze")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("chamber-analyze, version ")
+
+
+def test_a_title_is_printable_text_and_a_glyph_that_no_font_has_is_one_line(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "a.jsonl", start(), *(episode(k, 10 * k, k) for k in range(20)))
+    words = ["plot", log, "--archive-root", str(tmp_path), "--metric", "reward", "--out", str(tmp_path / "a.svg")]
+    done = subprocess.run(
+        [sys.executable, "-m", "chamber.cli.analyze", *words, "--title", "a\x1b[31mb\n\U00020000"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("chamber-analyze: warning: Glyph 131072 ")
+    assert "\x1b" not in (tmp_path / "a.svg").read_text()

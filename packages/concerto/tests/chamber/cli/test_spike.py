@@ -495,3 +495,16 @@ def test_a_run_that_cannot_go_on_gets_no_command_that_goes_on(as_json: bool, cap
     else:
         assert "the policy is in a.pt, but this run cannot go on" in err
     assert "--resume" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("happo.clip_eps=1e308", "happo.clip_eps must be less than or equal to 1000000000, got 1e+308"),
+        ("+happo.value_clip=1e39", "happo.value_clip must be less than or equal to 1000000000, got 1e+39"),
+        ("+safety.lambda_safe=-1e308", "safety.lambda_safe must be greater than or equal to -1000000000, got -1e+308"),
+        ("partner.extra.action_dim='1000000000000'", "there is not enough memory for the run: Unable to allocate 3.64"),
+    ],
+)
+def test_numbers_that_nothing_can_compute_with_are_refused(override: str, said: str, refused: Callable[..., str]):
+    assert said in refused(*arguments("--override", override))

@@ -37,7 +37,11 @@ Text = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]
 Count = Annotated[int, Field(gt=0, lt=2**63)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0.0)]
+Bound = Annotated[float, Field(gt=0.0, le=1e9)]
+"""Far above whatever it bounds, and yet a number of single precision."""
 NonNegative = Annotated[float, Field(ge=0.0)]
+Slack = Annotated[float, Field(ge=-1e9, le=1e9)]
+"""Far above what physics asks for, and yet its square is a number."""
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFraction = Annotated[float, Field(gt=0.0, le=1.0)]
 
@@ -151,14 +155,14 @@ class HAPPOHyperparams(_Settings):
     lr: Positive = 3e-4
     gamma: Fraction = 0.99
     gae_lambda: Fraction = 0.95
-    clip_eps: Positive = 0.2
+    clip_eps: Bound = 0.2
     n_epochs: Count = 4
     rollout_length: Count = 1024
     batch_size: Count = 256
     hidden_dim: Count = 64
     entropy_coef: NonNegative = 0.01
     max_grad_norm: Positive = 10.0
-    value_clip: Positive | None = None
+    value_clip: Bound | None = None
     target_kl: Positive | None = None
     lr_decay: Literal["none", "linear"] = "none"
 
@@ -192,7 +196,7 @@ class SafetyConfig(_Settings):
     enabled: bool = False
     saturation_threshold: PositiveFraction = 0.9
     cbf_gamma: Positive = 5.0
-    lambda_safe: float = 0.0
+    lambda_safe: Slack = 0.0
     n_warmup_steps: Natural = 50
     predictor_kind: Literal["constant_velocity"] = "constant_velocity"
     tau_brake: Positive = 0.100
