@@ -223,8 +223,9 @@ class EgoPPOTrainer:
         self._noise.normal_(generator=self._noise_generator)
         actions = self._policy.acting.sample(rows, self._noise_rows)
         self._rollout.propose(rows, actions)
-        self._last_action = actions[0] if state.ndim == 1 else actions
-        return self._last_action
+        action = actions[0] if state.ndim == 1 else actions
+        self._last_action = action
+        return action
 
     def observe(
         self,
