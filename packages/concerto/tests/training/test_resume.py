@@ -381,6 +381,10 @@ def _with(key, value):
     return lambda part: part.update({key: value})
 
 
+def _all_nan(key):
+    return lambda part: part.update({key: torch.full_like(part[key], math.nan)})
+
+
 @pytest.mark.parametrize(
     ("place", "change"),
     [
@@ -399,6 +403,12 @@ def _with(key, value):
         ("trainer", _with("noise_generator", torch.zeros(0))),
         ("trainer", _with("minibatch_generator", "no JSON")),
         ("trainer.rollout", dict.clear),
+        ("trainer.rollout", _all_nan("obs")),
+        ("trainer.rollout", _all_nan("rewards")),
+        ("loop", _without("observation_sha256")),
+        ("loop.window", _with("reward_sum", "x")),
+        ("loop.window", _with("stage_sums", {})),
+        ("loop.episode", _all_nan("nominal_actions")),
     ],
 )
 def test_a_state_of_another_form_is_refused(whole, tmp_path, place, change):

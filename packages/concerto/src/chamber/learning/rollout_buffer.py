@@ -178,13 +178,17 @@ class RolloutBuffer:
         """Take over saved contents.
 
         Raises:
-            InputError: they come from another number of environments or from other widths; nothing has changed then.
+            InputError: they come from another number of environments or from other widths, or are no numbers; nothing
+                has changed then.
         """
         n = int(state["n_steps"]) + bool(state["is_pending"])
         for name in _SERIES:
             expected = (n, *getattr(self, name).shape[1:])
             if tuple(state[name].shape) != expected:
                 raise InputError(f"the saved rollout's {name} have shape {tuple(state[name].shape)}, not {expected}")
+        seen = (state["obs"], state["actions"], state["rewards"][: int(state["n_steps"])])
+        if not all(np.isfinite(values.numpy()).all() for values in seen):
+            raise InputError("the saved rollout's observations, actions and rewards must be finite")
         while n > len(self.rewards):
             self._grow()
         for name in _SERIES:

@@ -74,6 +74,8 @@ class RunningEpisode:
     def from_state(cls, state: Mapping[str, Any]) -> RunningEpisode:
         """Take what `state` gave."""
         actions = list(state["nominal_actions"])
+        if not np.isfinite(state["nominal_actions"]).all():
+            raise ValueError("the ego's actions since the episode began must be finite")
         index, seed, has_ended = state["index"], state["seed"], state["has_ended"]
         if (type(index), type(seed), type(has_ended)) != (int, int, bool):
             raise TypeError(f"an episode needs a number, a seed and a flag, got {index!r}, {seed!r}, {has_ended!r}")
@@ -141,13 +143,12 @@ def refusing_malformed_state(path: Path) -> Generator[None]:
     """
     try:
         yield
-    except InputError:
+    except CheckpointError:
         raise
     except Exception as error:
         said = str(error).partition("\n")[0][:200]
-        raise CheckpointError(
-            f"{path} holds no state that a run could go on from: {type(error).__name__}: {said}"
-        ) from error
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        raise CheckpointError(f"{path} holds no state that a run could go on from: {kind}{said}") from error
 
 
 def replay(

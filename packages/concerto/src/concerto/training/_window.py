@@ -224,11 +224,19 @@ class RolloutWindow:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take what `state` gave."""
+        """Take what `state` gave.
+
+        Raises:
+            TypeError: a value is no number.
+        """
+        stage_sums = {name: state["stage_sums"][name] for name in _STAGES}
+        numbers = [*stage_sums.values(), *(value for name, value in state.items() if name != "stage_sums")]
+        if not all(type(number) in {int, float} for number in numbers):
+            raise TypeError(f"the signals of a rollout must be numbers, got {numbers}")
         self._n_steps, self._n_staged = state["n_steps"], state["n_staged"]
         self._n_commands = state["n_commands"]
         self._reward_sum = state["reward_sum"]
-        self._stage_sums = dict(state["stage_sums"])
+        self._stage_sums = stage_sums
         self._command_sum, self._command_min = state["command_sum"], state["command_min"]
 
     def _add_stages(self, info: Mapping[str, Any]) -> None:

@@ -502,7 +502,6 @@ class _Run:
 
     def go_on_from(self, point: ResumePoint) -> None:
         """Bring everything back to where it was when a checkpoint was saved."""
-        loop = point.loop
         if not isinstance(self.trainer, ResumableTrainer):
             raise CheckpointError(
                 f"{type(self.trainer).__name__} cannot be resumed: it has no load_state_dict, training_state and "
@@ -510,9 +509,10 @@ class _Run:
             )
         with refusing_malformed_state(point.path):
             self.take_over(point)
+            sha256 = str(point.loop["observation_sha256"])
         if self.n_envs > 1:
             self.partner.reset(seed=self.cfg.seed)
-            self.obs = load_env_state(self.env, point.env, sha256=loop["observation_sha256"])
+            self.obs = load_env_state(self.env, point.env, sha256=sha256)
         else:
             n_played = len(self.episode.nominal_actions)
             self.obs = replay(
@@ -522,7 +522,7 @@ class _Run:
                 driver=self.driver,
                 uids=self.cfg.env.agent_uids,
                 rewards=self.step_rewards[len(self.step_rewards) - n_played :],
-                sha256=loop["observation_sha256"],
+                sha256=sha256,
             )
 
     def take_over(self, point: ResumePoint) -> None:
