@@ -1,7 +1,8 @@
 """Draw the pictures of the README: `.venv/bin/python scripts/pictures.py runs/push-...`.
 
 The planar push comes from a run folder; the power grid (1,000 steps from seed 42), the retail campaign (16 train tasks,
-four changes) and the two arms (the rounds of the demo, one episode each) are run here.
+four changes), the two arms (the rounds of the demo, one episode each) and the training (the shipped planar
+configuration, then one start beside a partner that it has not met) are run here.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
 from chamber.arm_demo import GUARDED, MATCHED, ONE_ARM, UNGUARDED, demo_rounds
+from chamber.benchmarks.training_runner import run_training
 from chamber.cell.record import read_cell_record
 from chamber.cell_report.trajectories import trajectory_figure
+from chamber.configs import shipped_config_path
+from chamber.learning import load_policy
+from chamber.rollout.config import SessionConfig, TrainedEgo, make_environment, make_team
+from chamber.rollout.guard import Guard
 from chamber.rollout.pictures import Frame, captioned, png_bytes
 from chamber.rollout.session import run_session
 from chamber.rollout.snapshots import SessionPictures
+from concerto.training.config import load_config
 from ripieno.report import FIGURE_STYLE
 from scpn_phase_orchestrator.binding import load_binding_spec
 from scpn_phase_orchestrator.domainpacks import resolve_spec_path
@@ -40,6 +50,10 @@ RETAIL_TREATMENTS = {
     "plan-and-ask": [PLAN, ASK],
     "policy-lost": [FORGET],
 }
+STRANGER = "push_stubborn"
+START = 15
+"""A start beside the stranger in which the ego, without the stack, drives into it."""
+MEAN_OF = 100
 LOOK = {"dpi": 120, "bbox_inches": "tight", "facecolor": "white"}
 
 
@@ -66,6 +80,7 @@ def main(run: Path | None) -> None:
             result = run_campaign(plan, Path(scratch).resolve() / "retail", command=["scripts/pictures.py"])
             figure = task_figure(plan, collect_rows(result.folder, plan))
         figure.savefig(IMAGES / "retail-pairs.png", metadata={"Software": None}, **LOOK)
+        training().savefig(IMAGES / "training.png", metadata={"Software": None}, **LOOK)
     (IMAGES / "two-arms.png").write_bytes(png_bytes(two_arms()))
 
 
@@ -82,6 +97,57 @@ def two_arms() -> Frame:
         captioned(shots[GUARDED, 1], "the same partner, with the safety filter: our arm gives way"),
     ]
     return np.concatenate([np.concatenate(panels[:2], axis=1), np.concatenate(panels[2:], axis=1)])
+
+
+def training() -> Figure:
+    """Give the learning curve of the shipped configuration, and its ego beside a stranger, without and with stack."""
+    figure = Figure(figsize=(12.0, 3.9), layout="tight")
+    left, *right = figure.subplots(1, 3, width_ratios=(1.7, 1.0, 1.0))
+    with TemporaryDirectory() as scratch:
+        places = [f"log_dir={scratch}", f"artifacts_root={scratch}"]
+        name = "mpe_cooperative_push"
+        curve, _ = run_training(load_config(config_path=shipped_config_path(name), overrides=places))
+        rewards = np.asarray(curve.per_episode_ego_rewards)
+        means = np.convolve(rewards, np.full(MEAN_OF, 1.0 / MEAN_OF), mode="valid")
+        left.plot(rewards, color="C0", alpha=0.3, linewidth=0.6, label="one episode")
+        left.plot(np.arange(MEAN_OF - 1, len(rewards)), means, color="C1", label=f"mean of the last {MEAN_OF}")
+        left.set(title="While it learns", xlabel="training episode", ylabel="reward per episode (m), 0 is best")
+        left.legend(loc="lower right")
+        policy = load_policy(curve.checkpoint_paths[-1], ego_uid="ego")
+        ego = TrainedEgo(checkpoint_sha256=policy.checkpoint_sha256, run_id=policy.run_id, step=policy.step)
+        for axes, guard in zip(right, (Guard.WATCH, Guard.ON), strict=True):
+            config = SessionConfig.of(name, ego=ego, partner=STRANGER, guard=guard)
+            draw_paths(axes, config, {policy.checkpoint_sha256: curve.checkpoint_paths[-1]})
+            axes.set_title(f"A stranger, {'with' if guard is Guard.ON else 'without'} the stack")
+    right[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def draw_paths(axes: Axes, config: SessionConfig, checkpoints: dict[str, Path]) -> None:
+    """Draw the paths of one episode, and the robots where they come nearest."""
+    env = make_environment(config)
+    team, plane = make_team(config, env, checkpoints=checkpoints), env.unwrapped
+    obs, _ = env.reset(seed=START)
+    team.reset(seed=START)
+    uids = plane.agent_uids
+    paths, is_over = [[plane.position(uid) for uid in uids]], False
+    while not is_over:
+        obs, _, terminated, truncated, _ = env.step(team.act(obs))
+        paths.append([plane.position(uid) for uid in uids])
+        is_over = terminated or truncated
+    path = np.asarray(paths)
+    distances = np.linalg.norm(path[:, 0] - path[:, 1], axis=1)
+    nearest = int(np.argmin(distances))
+    for k, uid in enumerate(uids):
+        axes.plot(*path[:, k].T, color=f"C{k}", label=uid)
+        axes.plot(*path[0, k], "o", color="white", markeredgecolor=f"C{k}", markersize=5)
+        axes.add_patch(Circle(tuple(path[nearest, k]), plane.robot_radius, color=f"C{k}", alpha=0.6))
+    axes.plot(*plane.landmarks.T, "*", color="C2", markersize=11, linestyle="none", label="landmark")
+    gap = distances[nearest] - 2.0 * plane.robot_radius
+    ticks = (-1.0, 0.0, 1.0)
+    axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=ticks, yticks=ticks, xlabel=f"m; smallest gap {gap:+.2f} m")
+    axes.set_aspect("equal")
+    env.close()
 
 
 if __name__ == "__main__":
