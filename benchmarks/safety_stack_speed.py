@@ -37,9 +37,7 @@ def compiled_decision(
     """The call of the compiled decision that `SafetyStack.step` makes, on arrays that are packed already."""
     bodies = [world["ego"], *(world[uid] for uid in sorted(world) if uid != "ego")]
     n = len(bodies) - 1
-    scene = np.concatenate(
-        (nominal, np.full(n + 1, 0.25), *(body.position for body in bodies), *(body.velocity for body in bodies))
-    )
+    scene = np.concatenate((nominal, *((body.radius, *body.position, *body.velocity) for body in bodies)))
     brakes = EgoBrakes(
         np.eye(2), np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2)), 1.0, 1.0, is_immediate=False, holds=True
     )

@@ -42,7 +42,7 @@ UIDS = st.lists(st.text(min_size=1, max_size=3), min_size=1, max_size=6, unique=
 
 
 def test_a_snapshot_of_numbers_is_the_one_of_their_arrays():
-    quick = AgentSnapshot.of_numbers((0.0, 1.5), (0.5, -0.25), 0.25)
+    quick = AgentSnapshot.of_numbers((0.0, 1.5, 0.5, -0.25), 0.25)
     assert not hasattr(quick, "positions")
     assert quick.qpos is None
     assert quick.position is quick.position, "the array is made once"
@@ -54,7 +54,7 @@ def test_a_snapshot_of_numbers_is_the_one_of_their_arrays():
         assert snapshot.position.dtype == snapshot.velocity.dtype == np.float64
         assert snapshot != plain, "snapshots are compared by identity"
         assert vars(copy.copy(snapshot)).keys() == {"position", "velocity", "radius", "qpos"}
-    untouched = AgentSnapshot.of_numbers((0.0, 1.5), (0.5, -0.25), 0.25)
+    untouched = AgentSnapshot.of_numbers((0.0, 1.5, 0.5, -0.25), 0.25)
     assert pickle.loads(pickle.dumps(untouched)).velocity.tolist() == [0.5, -0.25]
 
 

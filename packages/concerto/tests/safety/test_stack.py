@@ -193,7 +193,7 @@ def test_a_copied_or_pickled_stack_goes_on_alike():
         lambda s: AgentSnapshot(s.position.tolist(), tuple(s.velocity.tolist()), s.radius),  # type: ignore[arg-type]
         lambda s: AgentSnapshot(s.position[::-1].copy()[::-1], s.velocity, np.float64(s.radius)),
         lambda s: AgentSnapshot(s.position, s.velocity, np.array(s.radius)),  # type: ignore[arg-type]
-        lambda s: AgentSnapshot.of_numbers(tuple(s.position.tolist()), tuple(s.velocity.tolist()), s.radius),
+        lambda s: AgentSnapshot.of_numbers((*s.position.tolist(), *s.velocity.tolist()), s.radius),
     ],
 )
 def test_snapshots_of_any_kind_of_numbers_give_the_same_answer(other):

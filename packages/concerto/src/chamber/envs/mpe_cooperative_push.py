@@ -266,8 +266,8 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         (ax0, ay0), (bx0, by0) = self._last_positions
         radius = self.robot_radius
         return {
-            first_uid: AgentSnapshot.of_numbers((ax, ay), ((ax - ax0) / DT, (ay - ay0) / DT), radius),
-            second_uid: AgentSnapshot.of_numbers((bx, by), ((bx - bx0) / DT, (by - by0) / DT), radius),
+            first_uid: AgentSnapshot.of_numbers((ax, ay, (ax - ax0) / DT, (ay - ay0) / DT), radius),
+            second_uid: AgentSnapshot.of_numbers((bx, by, (bx - bx0) / DT, (by - by0) / DT), radius),
         }
 
     def executable_action(self, uid: str, action: FloatArray) -> FloatArray:

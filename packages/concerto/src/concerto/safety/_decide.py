@@ -159,9 +159,9 @@ def answer(  # noqa: PLR0912, PLR0915 - to hand on as many arrays as a half of i
     """Check the state, learn from the last forecast, and decide: one whole control step.
 
     Args:
-        scene: wanted action (m), then of the ego and the n partners radii (m), positions (m) and velocities (m/s), and,
-            if they are not to be forecast by constant velocity, positions and velocities of the partners one control
-            period ahead; shape ``(m + (n + 1) (1 + 2 d) [+ 2 n d],)``.
+        scene: wanted action (m), then radius (m), position (m) and velocity (m/s) of the ego and of every partner, and,
+            if they are not to be forecast by constant velocity, positions of the partners one control period ahead,
+            then their velocities; shape ``(m + (n + 1) (1 + 2 d) [+ 2 n d],)``.
         maps: see `EgoSettings`.
         numbers: see `EgoSettings`, followed by the partners' largest accelerations (m/s^2) and speeds (m/s), and the
             braking of each pair that the barrier counts on (m/s^2), each of shape ``(n,)``.
@@ -176,36 +176,44 @@ def answer(  # noqa: PLR0912, PLR0915 - to hand on as many arrays as a half of i
     """
     m, d = action.shape[0], maps.shape[1]
     n = (out.shape[0] - _N_HEAD - 2 * m) // (4 + 2 * d)
-    n_before = m + n + 1  # the first body
+    width = 1 + 2 * d  # of a body
+    end = m + (n + 1) * width
     for i in range(scene.shape[0]):
-        if not math.isfinite(scene[i]) or (m <= i < n_before and scene[i] < 0.0):
+        if not math.isfinite(scene[i]):
+            return BAD_INPUT
+    for i in range(m, end, width):
+        if scene[i] < 0.0:
             return BAD_INPUT
     nominal = out[_N_HEAD : _N_HEAD + m]
     for k in range(m):
         nominal[k] = scene[k]
-    bodies = scene[n_before : n_before + 2 * (n + 1) * d].reshape((2 * (n + 1), d))
+    of_space = np.empty((2 * n + 5, d))
+    bodies = of_space[: 2 * n + 2]
     positions, velocities = bodies[: n + 1], bodies[n + 1 :]
+    for i in range(n + 1):
+        for k in range(d):
+            positions[i, k] = scene[m + i * width + 1 + k]
+            velocities[i, k] = scene[m + i * width + 1 + d + k]
     dt = numbers[2]
-    _write_forecast(bodies, scene[n_before + bodies.size :], dt, out[_N_HEAD + 2 * m + 4 * n :])
+    _write_forecast(bodies, scene[end:], dt, out[_N_HEAD + 2 * m + 4 * n :])
 
     of_actions = np.empty((n + 3, m))
     rows, brake = of_actions[:n], of_actions[n]
-    of_space = np.empty((3, d))
-    accel = of_space[0]
+    accel = of_space[2 * n + 2]
     of_partners = np.empty((2, n))
     distances, right = of_partners[0], of_partners[1]
     for i in range(n):
-        distances[i] = scene[m] + scene[m + 1 + i]
+        distances[i] = scene[m] + scene[m + (1 + i) * width]
     drift = maps[3 * m + d]
     if numbers[9] != 0.0:
-        drift = of_space[1]
+        drift = of_space[2 * n + 3]
         for k in range(d):
             drift[k] = -velocities[0, k] / dt
     jacobian = maps[:m]
     start = _N_SCALARS + m  # of what is declared
     are_finite = _learn_and_write_rows(
         positions, velocities, distances, jacobian, drift, numbers, numbers[start + 2 * n :], memory, has_past, target,
-        out, rows, right, of_space[2],
+        out, rows, right, of_space[2 * n + 4],
     )  # fmt: skip
 
     brakes = EgoBrakes(

@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,31 +105,6 @@ _SOURCE_OF_CODE = {
 }
 
 
-class _Reader(NamedTuple):
-    """Reads attributes of `StackStep` in the numbers that the compiled code wrote."""
-
-    layout: AnswerLayout
-    pairs: list[tuple[str, str]]
-
-    def read(self, name: str, numbers: FloatArray, has_past: bool) -> Any:
-        layout = self.layout
-        match name:
-            case "nominal_action" | "filtered_action":
-                return numbers[layout.nominal if name == "nominal_action" else layout.filtered].copy()
-            case "stopping_margin_m":
-                return float(numbers[layout.margin])
-            case "prediction_loss" if not has_past:
-                return None
-            case "barrier_values" | "gaps_m" | "lambda_" | "prediction_loss":
-                by_name = {"barrier_values": layout.barriers, "gaps_m": layout.gaps, "lambda_": layout.slacks}
-                return self.by_pair(numbers[by_name.get(name, layout.losses)])
-            case _:
-                raise AttributeError(f"'StackStep' object has no attribute {name!r}")
-
-    def by_pair(self, values: FloatArray) -> LambdaDict:
-        return dict(zip(self.pairs, values.tolist(), strict=True))
-
-
 @dataclass(frozen=True, eq=False)
 class StackStep:
     """The answer of one control step. Arrays are fresh float64 arrays of the shape of an action.
@@ -162,19 +137,6 @@ class StackStep:
     fallback_fired: bool
     solve_ms: float
 
-    # A loop that trains reads little of an answer, and to make all of it costs more than the decision. So a stack
-    # leaves out what can be read in `_written` until somebody asks.
-
-    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            written = self.__dict__.get("_written")
-            if written is None:
-                raise AttributeError(f"'StackStep' object has no attribute {name!r}")
-            reader, numbers, has_past = written
-            value = self.__dict__[name] = reader.read(name, numbers, has_past)
-            return value
-
     def __getstate__(self) -> dict[str, Any]:
         """Give all attributes: copies and pickles hold plain values."""
         return {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
@@ -201,6 +163,61 @@ class StackStep:
             "fallback_fired": self.fallback_fired,
             "solve_ms": self.solve_ms,
         }
+
+
+class _Reader(NamedTuple):
+    """Reads attributes of `StackStep` in the numbers that the compiled code wrote."""
+
+    layout: AnswerLayout
+    pairs: list[tuple[str, str]]
+
+    def nominal_action(self, numbers: FloatArray, _: bool) -> FloatArray:
+        return numbers[self.layout.nominal].copy()
+
+    def filtered_action(self, numbers: FloatArray, _: bool) -> FloatArray:
+        return numbers[self.layout.filtered].copy()
+
+    def barrier_values(self, numbers: FloatArray, _: bool) -> LambdaDict:
+        return self.by_pair(numbers[self.layout.barriers])
+
+    def gaps_m(self, numbers: FloatArray, _: bool) -> LambdaDict:
+        return self.by_pair(numbers[self.layout.gaps])
+
+    def lambda_(self, numbers: FloatArray, _: bool) -> LambdaDict:
+        return self.by_pair(numbers[self.layout.slacks])
+
+    def prediction_loss(self, numbers: FloatArray, has_past: bool) -> LambdaDict | None:
+        return self.by_pair(numbers[self.layout.losses]) if has_past else None
+
+    def stopping_margin_m(self, numbers: FloatArray, _: bool) -> float:
+        return float(numbers[self.layout.margin])
+
+    def by_pair(self, values: FloatArray) -> LambdaDict:
+        return dict(zip(self.pairs, values.tolist(), strict=True))
+
+
+class _ReadOnDemand:
+    """Makes one attribute of an answer when it is read; what is in the instance comes before it.
+
+    A loop that trains reads little of an answer, and to make all of it costs more than the decision. So a stack leaves
+    out what `_Reader` can read in ``_written``. A method ``__getattr__`` would make all other attributes slower.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, step: StackStep | None, owner: type[StackStep]) -> Any:
+        written = None if step is None else step.__dict__.get("_written")
+        if step is None or written is None:
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}")
+        reader, numbers, has_past = written
+        value = step.__dict__[self._name] = getattr(reader, self._name)(numbers, has_past)
+        return value
+
+
+for _name in ("nominal_action", "filtered_action", "barrier_values", "gaps_m", "lambda_", "prediction_loss",
+              "stopping_margin_m"):  # fmt: skip
+    setattr(StackStep, _name, _ReadOnDemand(_name))  # not in the class, where it would be a default
 
 
 class SafetyStack:
@@ -483,30 +500,27 @@ class SafetyStack:
         ):
             return None
         dim = self._dim
-        radii: list[float] = []
-        positions: list[float] = []
-        velocities: list[float] = []
         try:
+            numbers: list[float] = nominal_action.tolist()
             for state in self._select(agent_states):
+                radius = state.radius
+                if not isinstance(radius, float):
+                    return None
+                numbers.append(radius)
                 plain = state.__dict__.get(PLAIN_NUMBERS)
-                if plain is not None:
-                    position, velocity = plain
+                if plain is not None and len(plain) == 2 * dim:
+                    numbers += plain
                 elif (
                     type(state.position) is np.ndarray
                     and type(state.velocity) is np.ndarray
                     and state.position.dtype is state.velocity.dtype is _FLOAT64
+                    and len(state.position) == len(state.velocity) == dim
                 ):
-                    position, velocity = state.position.tolist(), state.velocity.tolist()
+                    numbers += state.position.tolist()
+                    numbers += state.velocity.tolist()
                 else:
                     return None
-                radius = state.radius
-                if len(position) != dim or len(velocity) != dim or not isinstance(radius, float):
-                    return None
-                radii.append(radius)
-                positions += position
-                velocities += velocity
-            wanted = nominal_action.tolist()
-            struct.pack_into(self._scene_format, self._scene, 0, *wanted, *radii, *positions, *velocities)
+            struct.pack_into(self._scene_format, self._scene, 0, *numbers)
         except (AttributeError, KeyError, OverflowError, TypeError, ValueError, struct.error):
             return None
         return self._scene
@@ -530,7 +544,9 @@ class SafetyStack:
         self._meet(partners, partner_id)
         if settings is not None:
             self._maps, self._numbers = settings.maps, np.concatenate((settings.numbers, self._declared))
-        return np.concatenate((nominal, radii, packed.ravel()))
+        n = len(uids)
+        bodies = np.concatenate((radii[:, np.newaxis], packed[:n], packed[n : 2 * n]), axis=1)
+        return np.concatenate((nominal, bodies.ravel(), packed[2 * n :].ravel()))
 
     def _partners_of(self, agent_states: Mapping[str, AgentSnapshot]) -> tuple[str, ...]:
         """Give the partners in lexicographic order; the same object as long as nobody comes or goes."""

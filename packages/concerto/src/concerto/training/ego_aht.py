@@ -331,16 +331,16 @@ class _Run:
 
     def decide(self, driver: SafetyDriver, nominal: NDArray[Any], partner_action: Any) -> NDArray[Any]:
         """Let the safety driver decide, and count what it had to do."""
-        decision = driver.decide(self.env, nominal, partner_action)
+        action, has_braked, has_fallen_back, is_infeasible, _ = driver.decide(self.env, nominal, partner_action)
         if self.telemetry is None:  # a driver may learn its pairs at its first decision
             self.telemetry = self.new_telemetry(driver, n_pairs=len(driver.lambda_))
         self.telemetry.observe(
             driver.lambda_,
-            fallback_fired=decision.fallback_fired,
-            qp_infeasible=decision.qp_infeasible,
-            braking_fired=decision.braking_fired,
+            fallback_fired=has_fallen_back,
+            qp_infeasible=is_infeasible,
+            braking_fired=has_braked,
         )
-        return decision.action
+        return action
 
     def record(self, nominal: NDArray[Any], outcome: Outcome, info: Mapping[str, Any]) -> None:
         """Count the step, in the curve, in the window, and for a resumed run."""

@@ -86,10 +86,6 @@ class _Statistics:
         return None if self.n else 0.0
 
 
-_Step = tuple[tuple[float, ...], bool, bool, bool]
-"""Slacks, fallback, infeasible, braking."""
-
-
 class _Tail:
     """The last max(1, n // 10) values of a series of n; what it no longer needs is given back."""
 
@@ -151,8 +147,9 @@ class SafetyAggregator:
     _earlier: _Statistics = field(default_factory=_Statistics, init=False, repr=False)
     _window: _Statistics = field(default_factory=_Statistics, init=False, repr=False)
     _tail: _Tail = field(default_factory=_Tail, init=False, repr=False, compare=False)
-    _unread: list[_Step] = field(default_factory=list[_Step], init=False, repr=False)
-    """Steps that are not in the statistics yet: many at once are counted in a third of the time."""
+    _unread: list[float] = field(default_factory=list[float], init=False, repr=False)
+    _n_unread: int = field(default=0, init=False, repr=False)
+    """Steps whose slacks are not in the statistics yet: many at once are counted in a third of the time."""
 
     def __post_init__(self) -> None:
         if self.n_pairs < 0:
@@ -176,26 +173,32 @@ class SafetyAggregator:
         """
         if len(lambda_) != self.n_pairs:
             raise InputError(f"lambda_ must have {self.n_pairs} pairs, got {len(lambda_)}")
-        self._unread.append((tuple(lambda_.values()), fallback_fired, qp_infeasible, braking_fired))
-        if len(self._unread) == _LARGEST_UNREAD:
+        self._unread.extend(lambda_.values())
+        self._n_unread += 1
+        if fallback_fired:
+            self._window.n_fallback_fires += 1
+        if qp_infeasible:
+            self._window.n_qp_infeasible += 1
+        if braking_fired:
+            self._window.n_braking_fires += 1
+        if self._n_unread == _LARGEST_UNREAD:
             self._read()
 
     def _read(self) -> None:
-        """Count the steps that were only remembered."""
-        window, tail, n_pairs = self._window, self._tail, self.n_pairs
-        for values, fallback_fired, qp_infeasible, braking_fired in self._unread:
+        """Count the slacks that were only remembered."""
+        window, tail, n_pairs, slacks = self._window, self._tail, self.n_pairs, self._unread
+        for step in range(self._n_unread):
             value = 0.0
-            if values:
+            if n_pairs:
+                values = slacks[step * n_pairs : (step + 1) * n_pairs]
                 value = float(sum(values)) / n_pairs
                 window.n_pair_values += n_pairs
                 window.highest = max(window.highest, float(max(values)))
                 window.lowest = min(window.lowest, float(min(values)))
             window.add(value)
             tail.add(value)
-            window.n_fallback_fires += bool(fallback_fired)
-            window.n_qp_infeasible += bool(qp_infeasible)
-            window.n_braking_fires += bool(braking_fired)
-        self._unread.clear()
+        slacks.clear()
+        self._n_unread = 0
 
     def flush_window_stats(self) -> dict[str, Any]:
         """Give the statistics since the last call, and begin a new window.
@@ -275,6 +278,7 @@ class SafetyAggregator:
         if len(tail) != min(n, max(1, n // _TAIL_FRACTION)):
             raise InputError(f"not the state of a SafetyAggregator: {n} steps, and {len(tail)} values of their tail")
         self._unread.clear()
+        self._n_unread = 0
         self._earlier, self._window = earlier, window
         self._tail.load(tail, n)
 
