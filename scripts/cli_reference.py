@@ -47,7 +47,7 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 | 3 | `--check-guarantee`: the learning-signal check did not pass |
 | 130 | stopped by Ctrl-C; `chamber-spike train` has saved a checkpoint and printed the command that goes on |
 
-`chamber play` (see [chamber](chamber-cli.md)) puts a trained ego beside any partner. The third console script, `concerto`,
+`chamber play` (see [chamber](chamber-cli.md)) puts a trained ego beside any partner. A third command, `concerto`,
 prints the version.
 """
 SPO_HEADER = """# Command line: spo

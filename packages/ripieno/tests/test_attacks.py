@@ -64,7 +64,9 @@ def test_the_untouched_run_is_accepted_and_small(signed_run: Path, public_key: P
 # --- every byte ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0x80])
+@pytest.mark.parametrize(
+    "mask", [0x01, pytest.param(0x20, marks=pytest.mark.slow), pytest.param(0x80, marks=pytest.mark.slow)]
+)
 def test_flip_every_single_byte_of_every_file(mask: int, signed_run: Path, public_key: Path) -> None:
     n_flips = 0
     for path in files_of(signed_run):

@@ -129,7 +129,11 @@ def check_capture_after_kill(lab: Lab, scope: tuple[Path, str], case: str) -> No
     assert lab.calls() == calls, case
 
 
-@pytest.mark.parametrize("behaviour", [{"fail": ["1"]}, {}], ids=["one task fails", "all are captured"])
+@pytest.mark.parametrize(
+    "behaviour",
+    [{"fail": ["1"]}, pytest.param({}, marks=pytest.mark.slow)],
+    ids=["one task fails", "all are captured"],
+)
 def test_a_capture_killed_at_any_file_operation_never_asks_twice_and_loses_nothing(
     folder: Path, behaviour: dict[str, Any]
 ) -> None:

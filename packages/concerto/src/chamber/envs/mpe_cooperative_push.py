@@ -174,7 +174,8 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
             Observation, shared reward, ``terminated`` (always False), ``truncated``, and an empty ``info``.
 
         Raises:
-            ActionError: (a ValueError) a uid is missing, or a command is not two finite numbers; nothing has changed then.
+            ActionError: (a ValueError) a uid is missing, or a command is not two finite numbers; nothing has changed
+                then.
         """
         first_uid, second_uid = self.agent_uids
         first = self._command(action, first_uid)
