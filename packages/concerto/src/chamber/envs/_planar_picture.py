@@ -130,13 +130,17 @@ class _Sheet:
             self.disc(self.pixels(path[0]), 5.0, fill=_PAPER, outline=colour, width=2.0)
 
     def robots(self) -> None:
-        """The robots where they are, the ego on top."""
+        """The robots where they are, the ego on top; of one that it hides, the edge is drawn once more over it."""
         edge = _CONTACT if self._scene.is_contact else None
         radius = self._scene.radius * self._scale
         for index in reversed(range(len(self._scene.uids))):
             colour = _ROBOTS[index % len(_ROBOTS)]
             centre = self.pixels(self._scene.paths[-1, index])
             self.disc(centre, radius, fill=colour, outline=edge or _darker(colour), width=4.0 if edge else 2.0)
+        if self._scene.is_contact:
+            for index in range(1, len(self._scene.uids)):
+                centre = self.pixels(self._scene.paths[-1, index])
+                self.disc(centre, radius - 4.0, fill=None, outline=_ROBOTS[index % len(_ROBOTS)], width=4.0)
 
     def header(self) -> None:
         """The signs beside the names."""
@@ -150,7 +154,7 @@ class _Sheet:
         centre: tuple[float, float],
         radius: float,
         *,
-        fill: Colour,
+        fill: Colour | None,
         outline: Colour | None = None,
         width: float = 0.0,
     ) -> None:

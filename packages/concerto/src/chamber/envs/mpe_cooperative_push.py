@@ -216,17 +216,19 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
 
         if camera != RENDER_CAMERA:
             raise ValueError(f"camera must be {RENDER_CAMERA!r}, got {camera!r}")
-        path = self._path if self.render_mode is not None else [self._positions]
-        last = len(path) - 1 if step is None else step
-        if not 0 <= last < len(path):
-            raise ValueError(f"step must be in 0..{len(path) - 1}, got {step!r}")
+        last = self._n_steps if step is None else step
+        if self.render_mode is None and last != self._n_steps:
+            raise ValueError(f"without a render mode only the present step {self._n_steps} can be drawn, got {step!r}")
+        if not 0 <= last <= self._n_steps:
+            raise ValueError(f"step must be in 0..{self._n_steps}, got {step!r}")
+        path = [self._positions] if self.render_mode is None else self._path[: last + 1]
         scene = PlanarScene(
             uids=self.agent_uids,
-            paths=np.array(path[: last + 1]),
+            paths=np.array(path),
             landmarks=self.landmarks,
             radius=self.robot_radius,
             half_side=POSITION_BOUND,
-            time_s=(self._n_steps if step is None else step) * DT,
+            time_s=last * DT,
         )
         return draw_scene(scene)
 

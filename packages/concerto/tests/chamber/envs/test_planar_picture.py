@@ -98,6 +98,23 @@ def test_an_environment_shows_any_step_of_the_running_episode():
         env.picture(step=1)
 
 
+def test_without_a_render_mode_only_the_present_can_be_drawn():
+    env, drawn = MPECooperativePushEnv(), MPECooperativePushEnv(render_mode="rgb_array")
+    for each in (env, drawn):
+        each.reset(seed=0)
+        each.step(ASIDE)
+    assert env.picture(step=1).shape == drawn.picture(step=1).shape
+    with pytest.raises(ValueError, match="only the present step 1 can be drawn, got 0"):
+        env.picture(step=0)
+
+
+def test_a_robot_that_the_ego_hides_keeps_its_edge():
+    env = MPECooperativePushEnv()
+    env.reset(seed=0)
+    env._positions = (env._positions[0], env._positions[0])
+    assert len(pixels_of(env.picture(), PARTNER)) > 100
+
+
 def test_pictures_change_nothing_that_happens():
     plain, drawn = MPECooperativePushEnv(), MPECooperativePushEnv(render_mode="rgb_array")
     for env in (plain, drawn):
