@@ -62,14 +62,16 @@ _NEXT = {
 }
 """What to do about a curve that does not pass."""
 _VERDICTS = {
-    CheckStatus.PASSED: ("good", "Learning", "The reward per episode grows, and chance does not explain it."),
-    CheckStatus.FAILED: ("bad", "Not learning", "The reward per episode does not grow, or chance could explain it."),
-    CheckStatus.INSUFFICIENT_DATA: (
+    CheckStatus.PASSED: Verdict("good", "Learning", "The reward per episode grows, and chance does not explain it."),
+    CheckStatus.FAILED: Verdict(
+        "bad", "Not learning", "The reward per episode does not grow, or chance could explain it."
+    ),
+    CheckStatus.INSUFFICIENT_DATA: Verdict(
         "warning",
         "Too short",
         "There are too few episodes to say whether the ego learns.",
     ),
-    CheckStatus.INVALID: ("bad", "Invalid", "The reward of an episode is not a finite number."),
+    CheckStatus.INVALID: Verdict("bad", "Invalid", "The reward of an episode is not a finite number."),
 }
 _SAFETY_ROWS = (
     ("n_filter_calls", "Decisions"),
@@ -133,14 +135,13 @@ def result_files(run: FinishedRun) -> dict[str, bytes | str]:
 
 def _page(run: FinishedRun, curve_svg: str) -> str:
     cfg, curve = run.cfg, run.curve
-    tone, word, text = _VERDICTS[run.report.status]
     return render_page(
         title=f"Training on {cfg.env.task}",
         lead=(
             f"An ego learned for {run.frames:,} frames beside the frozen partner {cfg.partner.class_name}, "
             f"seed {cfg.seed}."
         ),
-        verdict=Verdict(tone, word, text),  # type: ignore[arg-type]
+        verdict=_VERDICTS[run.report.status],
         sections=[
             _curve_section(run, curve_svg),
             *_learner_section(run),

@@ -195,6 +195,7 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
 
     # --- pictures -------------------------------------------------------------------------------------------
 
+    # Gymnasium types render() by the wider union of all render modes.
     def render(self) -> NDArray[np.uint8] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Give the picture of the present state, shape ``(height, width, 3)``; None without a render mode."""
         return None if self.render_mode is None else self.picture()

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, overload, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,9 +252,9 @@ class RewardSeries(MutableSequence[float]):
     def __setitem__(self, index: slice, value: Iterable[float]) -> None: ...
     def __setitem__(self, index: int | slice, value: float | Iterable[float]) -> None:
         if isinstance(index, slice):
-            self._values[index] = array("d", value)  # type: ignore[arg-type]
+            self._values[index] = array("d", cast("Iterable[float]", value))
         else:
-            self._values[index] = value  # type: ignore[assignment]
+            self._values[index] = cast("float", value)
 
     def __delitem__(self, index: int | slice) -> None:
         del self._values[index]
