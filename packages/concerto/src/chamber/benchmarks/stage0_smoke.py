@@ -21,11 +21,11 @@ from chamber.comm.degradation import CommDegradationWrapper
 from chamber.comm.fixed_format import FixedFormatCommChannel
 from chamber.comm.observed_poses import ObservedPoses
 from chamber.comm.profiles import get_profile
-from chamber.envs._rig_env import RENDER_CAMERA, EpisodeStart, RigTaskEnv
 from chamber.envs._spaces import Observation
 from chamber.envs.action_repeat import PerAgentActionRepeatWrapper
 from chamber.envs.comm_shaping import CommShapingWrapper
 from chamber.envs.errors import ChamberEnvCompatibilityError
+from chamber.envs.rig_task import RENDER_CAMERA, EpisodeStart, RigTaskEnv
 from chamber.envs.stage0_state_synth import Stage0StateSynthesizer
 from chamber.envs.texture_filter import TextureFilterObsWrapper
 from chamber.sim.robots import robot_model

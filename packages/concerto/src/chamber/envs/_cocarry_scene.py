@@ -16,8 +16,8 @@ from chamber.envs._cocarry_rules import (
     CoCarryCondition,
     Coupling,
 )
-from chamber.envs._rig_env import RENDER_CAMERA
 from chamber.envs._table import TABLE, table_body
+from chamber.envs.rig_task import RENDER_CAMERA
 from chamber.sim.robots import robot_model
 from chamber.sim.scene import (
     BodySpec,

@@ -20,8 +20,8 @@ from chamber.envs._coinsert_rules import (
     CoInsertCondition,
     coinsert_socket_inner_half_width,
 )
-from chamber.envs._rig_env import RENDER_CAMERA
 from chamber.envs._table import FLOOR_Z_M
+from chamber.envs.rig_task import RENDER_CAMERA
 from chamber.sim.scene import (
     BodySpec,
     CameraSpec,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from chamber.envs._rig_env import RENDER_CAMERA
 from chamber.envs._stage1_rules import (
     CUBE_HALF_SIZE_M,
     EGO_UID,
@@ -15,6 +14,7 @@ from chamber.envs._stage1_rules import (
     ConditionConfig,
 )
 from chamber.envs._table import FLOOR, FLOOR_Z_M, TABLE, table_body
+from chamber.envs.rig_task import RENDER_CAMERA
 from chamber.sim.scene import (
     BodySpec,
     CameraSpec,

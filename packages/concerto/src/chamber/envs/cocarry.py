@@ -63,7 +63,7 @@ from chamber.envs._cocarry_rules import (
 from chamber.envs._cocarry_scene import BAR, COLLISIONS, GOAL_MARKER, bar_holds, cocarry_scene, level_bar_pose
 from chamber.envs._cocarry_stress import STRESS_MEASURES, stress_measure
 from chamber.envs._integers import require_integer
-from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
+from chamber.envs.rig_task import EpisodeStart, RigTaskEnv
 from chamber.sim.robots import JointIndex
 
 __all__ = [

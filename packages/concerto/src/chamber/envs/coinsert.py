@@ -77,7 +77,7 @@ from chamber.envs._coinsert_start import (
 )
 from chamber.envs._force_limits import derive_force_limit
 from chamber.envs._integers import require_integer
-from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
+from chamber.envs.rig_task import EpisodeStart, RigTaskEnv
 
 __all__ = [
     "CLOSE_CAMERA",

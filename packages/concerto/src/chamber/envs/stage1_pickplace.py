@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from chamber.agents.joint_delta import JointDeltaDrive
 from chamber.envs._panda_poses import PANDA_RETRACTED_QPOS
-from chamber.envs._rig_env import EpisodeStart, RigTaskEnv
 from chamber.envs._spaces import AnyEnv
 from chamber.envs._stage1_rules import (
     CUBE_HALF_SIZE_M,
@@ -43,6 +42,7 @@ from chamber.envs._stage1_rules import (
 from chamber.envs._stage1_safety import base_rotation, fetch_control_model, panda_control_model, tcp_jacobian
 from chamber.envs._stage1_scene import AGENT_BASE_POSE_XYZ, AGENT_BASE_YAW, CUBE, GOAL_MARKER, pickplace_scene
 from chamber.envs._stage1_scoring import is_pressed_open, normalized_reward
+from chamber.envs.rig_task import EpisodeStart, RigTaskEnv
 from chamber.envs.stage1_obs_filter import Stage1ASStateSynthesizer, Stage1OMChannelFilter
 from chamber.envs.stage1_vector import Stage1AutoResetWrapper
 from chamber.sim.robots import robot_model

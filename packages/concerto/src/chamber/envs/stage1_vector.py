@@ -24,7 +24,7 @@ class Stage1AutoResetWrapper(MemorylessWrapper, gym.Wrapper[Any, Any, Any, Any])
     the observation when that has tensors, else an array.
 
     Args:
-        env: environment whose ``reset`` takes the option ``env_idx``, such as `chamber.envs._rig_env.RigTaskEnv`.
+        env: environment whose ``reset`` takes the option ``env_idx``, such as `chamber.envs.rig_task.RigTaskEnv`.
     """
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

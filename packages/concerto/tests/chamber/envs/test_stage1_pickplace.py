@@ -556,7 +556,7 @@ def test_pictures_that_cannot_be_made_are_refused_before_a_simulator_is_built(mo
     def build(*_: object, **__: object) -> None:
         raise AssertionError("nothing shall be built that nobody could close")
 
-    monkeypatch.setattr("chamber.envs._rig_env.make_backend", build)
+    monkeypatch.setattr("chamber.envs.rig_task.make_backend", build)
     with pytest.raises(ChamberEnvCompatibilityError, match="rendering is switched off"):
         make_stage1_pickplace_env(condition_id="stage1_pickplace_vision_only", render_backend="none")
 
