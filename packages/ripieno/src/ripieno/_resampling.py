@@ -54,10 +54,12 @@ def _draw_counts(rng: np.random.Generator, starts: IntArray, ranks: IntArray, co
     for cluster in rng.integers(0, n_clusters, n_clusters):
         start = starts[cluster]
         size = int(starts[cluster + 1] - start)
-        if size > 0:
+        if size == 1:
+            counts[ranks[start]] += 1  # NumPy draws nothing where there is no choice
+        elif size > 0:
             for episode in rng.integers(0, size, size):
                 counts[ranks[start + episode]] += 1
-            drawn += size
+        drawn += size
     return drawn
 
 
