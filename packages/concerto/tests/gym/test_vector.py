@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from concerto.gym import SafetyVectorWrapper, SafetyWrapper
@@ -239,3 +239,14 @@ def test_the_forecast_reaches_every_stack(make_env: MakeEnv) -> None:
     env.reset(seed=0)
     env.step(pushes(1)[0])
     assert asked == [0.1] * N_ENVS
+
+
+def test_a_closed_vector_wrapper_refuses_to_go_on_even_where_its_environments_would(make_env: MakeEnv):
+    envs = SafetyVectorWrapper(SyncVectorEnv([make_env] * 2))
+    envs.reset(seed=0)
+    envs.step(np.zeros((2, 2), np.float32))
+    envs.close()
+    envs.close()
+    for call in (lambda: envs.step(np.zeros((2, 2), np.float32)), envs.reset):
+        with pytest.raises(ClosedEnvironmentError, match="SafetyVectorWrapper.* was closed"):
+            call()

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -501,3 +501,15 @@ def test_bounds_and_models_come_from_the_hooks(make_env: MakeEnv) -> None:
     )
     env.reset(seed=0)
     assert env.step(np.ones(2, np.float32))[4]["safety"]["applied_action"].tolist() == [0.5, 0.5]
+
+
+def test_a_closed_wrapper_refuses_to_go_on_even_where_its_environment_would(make_env: MakeEnv):
+    env = SafetyWrapper(make_env())
+    env.reset(seed=0)
+    env.step(np.zeros(2, np.float32))
+    env.close()
+    env.close()
+    for call in (lambda: env.step(np.zeros(2, np.float32)), env.reset):
+        with pytest.raises(ClosedEnvironmentError, match=r"SafetyWrapper<TwoIntegratorsEnv instance>.* was closed"):
+            call()
+    assert len(env.unwrapped.received) == 1

@@ -164,7 +164,8 @@ class CoCarryEnv(RigTaskEnv):
         self.limits = limits
         self.dwell_steps = require_integer("dwell_steps", dwell_steps, at_least=1)
         self._goal_centre = goal_centre
-        self._ready = {self.ego_uid: np.array(COCARRY_READY_QPOS), self.partner_uid: partner_qpos}
+        ego, partner = condition.agent_uids
+        self._ready = {ego: np.array(COCARRY_READY_QPOS), partner: partner_qpos}
         self._stress_of = stress_measure(measure, holds=holds, coupling=coupling, is_rigid=is_rigid)
         super().__init__(
             scene=cocarry_scene(
@@ -175,6 +176,7 @@ class CoCarryEnv(RigTaskEnv):
                 collision=collision,
             ),
             agent_uids=condition.agent_uids,
+            condition_id=condition.condition_id,
             substream="env.cocarry",
             episode_length=episode_length,
             root_seed=root_seed,
@@ -198,24 +200,9 @@ class CoCarryEnv(RigTaskEnv):
         self._measure()
 
     @property
-    def condition_id(self) -> str:
-        """Name of the condition."""
-        return self.condition_config.condition_id
-
-    @property
     def single_arm(self) -> bool:
         """Whether the partner stands aside."""
         return self.condition_config.single_arm
-
-    @property
-    def ego_uid(self) -> str:
-        """The first robot."""
-        return self.condition_config.agent_uids[0]
-
-    @property
-    def partner_uid(self) -> str:
-        """The second robot."""
-        return self.condition_config.agent_uids[1]
 
     @property
     def goal_centroid(self) -> FloatArray:

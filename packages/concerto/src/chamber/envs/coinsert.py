@@ -189,9 +189,10 @@ class CoInsertEnv(RigTaskEnv):
         self.socket_inner_half_width = coinsert_socket_inner_half_width(peg_clearance_m)
         self._peg_half_length = COINSERT_PROBE_PEG_HALF_LENGTH_M if fidelity_probe else COINSERT_PEG_HALF_LENGTH_M
         holder_qpos = COINSERT_RETRACTED_QPOS if condition.single_inserter else COINSERT_HOLDER_QPOS
+        inserter, holder = condition.agent_uids
         self._ready = {
-            self.ego_uid: np.array(COINSERT_RETRACTED_QPOS if fidelity_probe else COINSERT_READY_QPOS),
-            self.partner_uid: np.array(holder_qpos),
+            inserter: np.array(COINSERT_RETRACTED_QPOS if fidelity_probe else COINSERT_READY_QPOS),
+            holder: np.array(holder_qpos),
         }
         self._static_uids = condition.agent_uids[: 1 if condition.single_inserter else 2]
         super().__init__(
@@ -199,6 +200,7 @@ class CoInsertEnv(RigTaskEnv):
                 condition, clearance_m=peg_clearance_m, friction=peg_socket_friction, fidelity_probe=fidelity_probe
             ),
             agent_uids=condition.agent_uids,
+            condition_id=condition.condition_id,
             substream="env.coinsert",
             episode_length=episode_length,
             root_seed=root_seed,
@@ -216,24 +218,9 @@ class CoInsertEnv(RigTaskEnv):
         self._measure()
 
     @property
-    def condition_id(self) -> str:
-        """Name of the condition."""
-        return self.condition_config.condition_id
-
-    @property
     def single_inserter(self) -> bool:
         """Whether the holder stands aside and the socket is free."""
         return self.condition_config.single_inserter
-
-    @property
-    def ego_uid(self) -> str:
-        """The inserter."""
-        return self.condition_config.agent_uids[0]
-
-    @property
-    def partner_uid(self) -> str:
-        """The holder."""
-        return self.condition_config.agent_uids[1]
 
     def workpiece_interaction_wrench(self) -> Any:
         """Give the force that the holder's wrist carries beyond the weight of hand and socket, N.

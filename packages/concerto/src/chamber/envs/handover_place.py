@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.envs._closing import RefusesWhenClosed
 from chamber.envs._handover_rules import (
     FailureMode,
     PlacementOutcome,
@@ -160,7 +161,7 @@ class _Reading(spaces.Box):
         return numbers.shape == self.shape and not np.isnan(numbers).any()
 
 
-class HandoverPlaceEnv(gym.Env[Observation, FloatArray]):
+class HandoverPlaceEnv(RefusesWhenClosed, gym.Env[Observation, FloatArray]):
     """Two steps: the presenter's, with reward 0, and the ego's, with reward 1 if the part is seated, else 0.
 
     Observation: ``phase``; ``target_pose`` (x, y in m and yaw in rad); ``spec`` with the limits and the budget;
@@ -270,7 +271,9 @@ class HandoverPlaceEnv(gym.Env[Observation, FloatArray]):
 
         Raises:
             ValueError: the seed is negative.
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
+        self._require_open("reset")
         episode = self._next_seed if seed is None else _seed("seed", seed)
         self._next_seed = episode + 1
         run = f".run.{self.root_seed}" if self.root_seed else ""
@@ -295,7 +298,9 @@ class HandoverPlaceEnv(gym.Env[Observation, FloatArray]):
         Raises:
             ValueError: the action is not four finite numbers; nothing has changed then.
             gymnasium.error.ResetNeeded: there was no reset, or the part is placed.
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
+        self._require_open("step")
         if not self._can_step:
             raise gym.error.ResetNeeded("call reset() before step(); an episode has two steps")
         if self._presentation is None:

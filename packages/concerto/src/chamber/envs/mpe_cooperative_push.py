@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.envs._closing import RefusesWhenClosed
 from chamber.envs._integers import require_integer
 from chamber.envs._spaces import Observation
 from chamber.errors import ActionError
@@ -58,7 +59,7 @@ FloatArray = NDArray[np.float64]
 _Point = tuple[float, float]
 
 
-class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
+class MPECooperativePushEnv(RefusesWhenClosed, gym.Env[Observation, dict[str, Any]]):
     """Both robots share the reward: minus the sum over landmarks of the distance to the nearest robot.
 
     An action is a velocity command per robot, ``Box(-1, 1, (2,), float32)``; it is clipped to that box and reached
@@ -150,7 +151,11 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         Args:
             seed: index of the episode under the root seed; ``None`` continues the current stream.
             options: unused.
+
+        Raises:
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
+        self._require_open("reset")
         if seed is not None:
             name = f"{_SUBSTREAM}.episode.{operator.index(seed)}"
             self.np_random = derive_substream(name, root_seed=self.root_seed).default_rng()
@@ -176,7 +181,9 @@ class MPECooperativePushEnv(gym.Env[Observation, dict[str, Any]]):
         Raises:
             ActionError: (a ValueError) a uid is missing, or a command is not two finite numbers; nothing has changed
                 then.
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
+        self._require_open("step")
         first_uid, second_uid = self.agent_uids
         first = self._command(action, first_uid)
         second = self._command(action, second_uid)

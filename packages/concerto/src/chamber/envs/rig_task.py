@@ -3,14 +3,17 @@
 A task is written once for ``num_envs`` copies: everything it reads and gives has that leading axis. A single
 environment (``num_envs=1``) keeps the axis in its observation leaves, which are then of shape ``(1, k)``, and gives
 reward and flags as plain numbers, as Gymnasium wants them.
+
+A task of your own derives from `RigTaskEnv` and writes the methods below that are abstract; the how-to *Bring your own
+arm task* does it from the scene to a recorded run.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -18,8 +21,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from chamber.envs._actions import checked_actions
-from chamber.envs._integers import require_integer, require_integers
+from chamber.envs._closing import RefusesWhenClosed
+from chamber.envs._copies import chosen_copies, seeds_of_copies
+from chamber.envs._integers import require_integer
 from chamber.envs._render_backend import resolve_render_backend
+from chamber.envs._rig_spaces import rig_observation_space
 from chamber.envs._spaces import Observation
 from chamber.envs._training_state import array_from, require_same, streams_from_text, text_of_streams
 from chamber.envs.errors import ChamberEnvCompatibilityError
@@ -32,7 +38,7 @@ __all__ = ["RENDER_CAMERA", "EpisodeStart", "RigTaskEnv"]
 FloatArray = NDArray[np.float64]
 
 RENDER_CAMERA = "render_camera"
-"""The camera for people; every task has one."""
+"""Name of the camera for people: what `RigTaskEnv.render` shows; the scene of every task has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +56,34 @@ class EpisodeStart:
     goal: FloatArray = field(default_factory=lambda: np.zeros(3))
 
 
-class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
-    """Base class of the tasks in `chamber.envs` that run on a `chamber.sim.backend.RigBackend`.
+class RigTaskEnv(RefusesWhenClosed, gym.Env[Observation, dict[str, Any]], ABC):
+    """Base class of tasks that run on a `chamber.sim.backend.RigBackend`.
 
     ``reset(seed=k)`` starts episode ``k`` of the run that ``root_seed`` names, and with several copies episode ``k +
     i`` in copy i, or ``k[i]`` when a sequence is given; without a seed every copy goes on with its own stream. A start
     depends on nothing else, neither on earlier episodes nor on other copies.
 
+    A task writes `_draw_start`, `_extra_sizes`, `_extra_observation`, `evaluate`, `compute_normalized_dense_reward` and
+    `_memory`; one that accumulates something over an episode also `_begin` and `_accumulate`. A step applies the
+    actions, advances the rig, and calls `_accumulate`, `evaluate` and `compute_normalized_dense_reward` in this order.
+
+    What a task reads: ``rig`` (the simulator), ``goal`` (shape ``(num_envs, 3)``, m, world), ``elapsed_steps`` (shape
+    ``(num_envs,)``, int32), ``num_envs``, ``agent_uids``, `arm_qvel`, `is_static`, `tcp_pose`.
+
     Args:
-        scene: what to build.
-        agent_uids: ego first; the uids of observations and actions.
-        substream: name under which starts are drawn.
+        scene: what to build; with a camera called `RENDER_CAMERA`, if it shall be looked at.
+        agent_uids: ego first, then its partners: the robots that have observations and actions.
+        substream: name under which starts are drawn, e.g. ``"env.my_task"``; the task's own.
+        condition_id: name of the condition that is built; None for a task without conditions.
         episode_length: control steps until ``truncated``.
         root_seed: seed of the run.
         num_envs: number of copies.
         render_mode: ``"rgb_array"`` or None.
-        render_backend: see `chamber.envs._render_backend.resolve_render_backend`.
+        render_backend: ``"none"`` switches rendering off; None asks ``CHAMBER_RENDER_BACKEND``.
         backend: ``"auto"`` or ``"mujoco"``.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or ``agent_uids`` names no robots of the scene or one twice.
         ChamberEnvCompatibilityError: the simulator is missing or cannot build the scene.
     """
 
@@ -82,6 +96,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         scene: SceneSpec,
         agent_uids: Sequence[str],
         substream: str,
+        condition_id: str | None = None,
         episode_length: int,
         root_seed: int = 0,
         num_envs: int = 1,
@@ -97,6 +112,10 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         self.render_mode = render_mode
         self.render_backend = resolve_render_backend(render_backend)
         self.agent_uids = tuple(agent_uids)
+        robots = [robot.uid for robot in scene.robots]
+        if not self.agent_uids or len({*self.agent_uids} & {*robots}) < len(self.agent_uids):
+            raise ValueError(f"agent_uids must name robots of the scene, {robots}, each once, got {self.agent_uids}")
+        self._condition_id = condition_id
         self.episode_length = episode_length
         self.root_seed = root_seed
         self.num_envs = num_envs
@@ -129,26 +148,37 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
 
     @abstractmethod
     def _draw_start(self, rng: np.random.Generator) -> EpisodeStart:
-        """Draw where one episode begins; every draw comes from ``rng``."""
+        """Draw where one episode of one copy begins; every draw comes from ``rng``, always in the same order."""
 
     @abstractmethod
     def _extra_sizes(self) -> Mapping[str, int]:
-        """Give the number of components of every field of ``obs["extra"]``."""
+        """Give the number of components of every field of ``obs["extra"]``; it is asked once, while this is built."""
 
     @abstractmethod
     def _extra_observation(self) -> Mapping[str, FloatArray]:
-        """Give every field of ``obs["extra"]``, shape ``(num_envs, size)``."""
+        """Give every field of ``obs["extra"]``, shape ``(num_envs, size)``; observed as float32."""
 
     @abstractmethod
     def evaluate(self) -> dict[str, NDArray[Any]]:
-        """Give ``success`` and what it is made of, each of shape ``(num_envs,)``; it changes nothing."""
+        """Give ``success`` and what it is made of, each of shape ``(num_envs,)``; it changes nothing.
+
+        All of it becomes ``info``, and ``success`` ends the episode.
+        """
 
     @abstractmethod
     def compute_normalized_dense_reward(self, evaluation: Mapping[str, NDArray[Any]]) -> FloatArray:
-        """Give the reward of the state that was evaluated, shape ``(num_envs,)``."""
+        """Give the reward of the state that was evaluated, at most 1, shape ``(num_envs,)``; all robots share it.
+
+        Args:
+            evaluation: what `evaluate` has just given.
+        """
 
     def _begin(self, env_idx: NDArray[np.int64]) -> None:
-        """Forget what was accumulated in the copies that were reset; the rig is in its new state already."""
+        """Forget what was accumulated in the copies that were reset; the rig is in its new state already.
+
+        Args:
+            env_idx: the copies; none of them after a state was loaded, when what was measured is measured again.
+        """
 
     def _accumulate(self) -> None:
         """Update what is accumulated over an episode, once after every control step."""
@@ -157,7 +187,8 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     def _memory(self) -> Mapping[str, NDArray[Any]]:
         """Give what a task itself keeps from one step to the next and cannot read from the rig, by name.
 
-        These arrays are saved, and written to when a state is loaded; after that `_begin` is called for no copies.
+        These arrays are saved, and written to in place when a state is loaded; after that `_begin` is called for no
+        copies. A task that remembers nothing gives an empty mapping.
         """
 
     def _start_stream(self, env: int, name: str) -> None:
@@ -167,6 +198,25 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
     def _streams(self) -> Mapping[str, dict[int, np.random.Generator]]:
         """Give the random numbers of all copies, by consumer; a task with more than one consumer adds to it."""
         return {"start": self._generators}
+
+    # --- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def condition_id(self) -> str | None:
+        """Name of the condition; None for a task without conditions."""
+        return self._condition_id
+
+    @property
+    def ego_uid(self) -> str:
+        """The first robot: the one that is trained or judged."""
+        return self.agent_uids[0]
+
+    @property
+    def partner_uid(self) -> str:
+        """The second robot: the ego's partner, the first of them when there are several."""
+        if len(self.agent_uids) < 2:
+            raise AttributeError(f"{type(self).__name__} has a single robot, {self.ego_uid!r}, and no partner")
+        return self.agent_uids[1]
 
     # --- the Gymnasium interface ----------------------------------------------------------------------------
 
@@ -191,8 +241,10 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
 
         Raises:
             ValueError: a seed is no integer >= 0 or there are not as many seeds as copies; an option is unknown.
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
-        env_idx = self._chosen_copies(options)
+        self._require_open("reset")
+        env_idx = chosen_copies(options, num_envs=self.num_envs)
         self._seed_generators(seed, env_idx)
         starts = [self._draw_start(self._generators[env]) for env in env_idx]
         self.rig.reset(
@@ -220,8 +272,11 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
 
         Raises:
             ValueError: a robot is missing or unknown, a shape is wrong or a value is not finite; nothing has moved
-            then. gymnasium.error.ResetNeeded: there was no reset.
+            then.
+            gymnasium.error.ResetNeeded: there was no reset.
+            gymnasium.error.ClosedEnvironmentError: it was closed.
         """
+        self._require_open("step")
         if not self._is_ready:
             raise gym.error.ResetNeeded("call reset() before step()")
         actions, was_clipped = checked_actions(action, widths=self._widths, num_envs=self.num_envs)
@@ -265,7 +320,8 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         return self.rig.render(camera, env=env).rgb
 
     def close(self) -> None:
-        """Free the simulator."""
+        """Free the simulator; calling it twice does no harm, and after it neither `reset` nor `step` works."""
+        super().close()
         self.rig.close()
 
     def privileged_observation(self) -> Observation:
@@ -333,7 +389,7 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         """Give what must be the same where a state is loaded."""
         return {
             "task": self._substream,
-            "condition_id": getattr(self, "condition_id", None),
+            "condition_id": self.condition_id,
             "robots": ", ".join(self.agent_uids),
             "num_envs": self.num_envs,
             "root_seed": self.root_seed,
@@ -368,63 +424,21 @@ class RigTaskEnv(gym.Env[Observation, dict[str, Any]]):
         """Give a copy: a plain number for a single environment, else an array."""
         return values.item() if self.num_envs == 1 else values.copy()
 
-    def _chosen_copies(self, options: Mapping[str, Any] | None) -> NDArray[np.int64]:
-        if options is not None and not isinstance(cast("object", options), Mapping):
-            raise ValueError(f"options of reset() must be a mapping, got {options!r}")
-        unknown = [name for name in options or () if name != "env_idx"]
-        if unknown:
-            raise ValueError(f"reset() has no option {unknown[0]!r}; it knows 'env_idx'")
-        if not options or options.get("env_idx") is None:
-            return np.arange(self.num_envs)
-        env_idx = require_integers("env_idx", options["env_idx"], at_least=0)
-        if not env_idx or max(env_idx) >= self.num_envs:
-            raise ValueError(f"env_idx must name copies 0 to {self.num_envs - 1}, got {env_idx}")
-        if len(set(env_idx)) != len(env_idx):
-            raise ValueError(f"env_idx names a copy twice: {env_idx}")
-        return np.array(env_idx, dtype=np.int64)
-
     def _seed_generators(self, seed: int | Sequence[int] | None, env_idx: NDArray[np.int64]) -> None:
         if seed is None:
             return
-        if isinstance(seed, Sequence) or (isinstance(seed, np.ndarray) and seed.ndim > 0):
-            seeds = require_integers("seed", seed, at_least=0)
-        else:
-            first = require_integer("seed", seed, at_least=0)
-            seeds = [first + place for place in range(len(env_idx))]
-        if len(seeds) != len(env_idx):
-            raise ValueError(f"seed must be one integer or {len(env_idx)} of them, got {len(seeds)}")
+        seeds = seeds_of_copies(seed, count=len(env_idx))
         super().reset(seed=seeds[0])  # Gymnasium promises a seeded `np_random`; no task draws from it
         for env, value in zip(env_idx, seeds, strict=True):
             self._start_stream(int(env), f"{self._substream}.episode.{value}")
 
     def _observation_space(self) -> spaces.Dict:
-        def box(size: int) -> spaces.Box:
-            return spaces.Box(-np.inf, np.inf, (self.num_envs, size), np.float32)
-
-        parts: dict[str, spaces.Space[Any]] = {
-            "agent": spaces.Dict(
-                {
-                    uid: spaces.Dict({"qpos": box(self._models[uid].n_joints), "qvel": box(self._models[uid].n_joints)})
-                    for uid in self.agent_uids
-                }
-            ),
-            "extra": spaces.Dict({name: box(size) for name, size in self._extra_sizes().items()}),
-        }
-        if self._sensors:
-            parts["sensor_data"] = spaces.Dict(
-                {
-                    camera.name: spaces.Dict(
-                        {
-                            "rgb": spaces.Box(0, 255, (self.num_envs, camera.height, camera.width, 3), np.uint8),
-                            "depth": spaces.Box(
-                                0.0, np.inf, (self.num_envs, camera.height, camera.width, 1), np.float32
-                            ),
-                        }
-                    )
-                    for camera in self._sensors
-                }
-            )
-        return spaces.Dict(parts)
+        return rig_observation_space(
+            joints={uid: self._models[uid].n_joints for uid in self.agent_uids},
+            extras=self._extra_sizes(),
+            sensors=self._sensors,
+            num_envs=self.num_envs,
+        )
 
     def _observation(self) -> Observation:
         obs = self.privileged_observation()

@@ -137,6 +137,7 @@ class Stage1PickPlaceEnv(RigTaskEnv):
         super().__init__(
             scene=pickplace_scene(condition),
             agent_uids=condition.agent_uids,
+            condition_id=condition.condition_id,
             substream=_SUBSTREAM_NAME,
             episode_length=episode_length,
             root_seed=root_seed,
@@ -160,11 +161,6 @@ class Stage1PickPlaceEnv(RigTaskEnv):
     # --- what the environment is ----------------------------------------------------------------------------
 
     @property
-    def condition_id(self) -> str:
-        """Name of the condition."""
-        return self._condition.condition_id
-
-    @property
     def condition_config(self) -> ConditionConfig:
         """The condition."""
         return self._condition
@@ -173,16 +169,6 @@ class Stage1PickPlaceEnv(RigTaskEnv):
     def num_envs_requested(self) -> int:
         """Number of copies."""
         return self.num_envs
-
-    @property
-    def ego_uid(self) -> str:
-        """The robot that picks and places."""
-        return self._condition.agent_uids[0]
-
-    @property
-    def partner_uid(self) -> str:
-        """The other robot."""
-        return self._condition.agent_uids[1]
 
     # --- episodes -------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
+from concerto.gym._closing import require_open
 from concerto.gym._guard import EgoGuard, ForecastFunction, ego_box, partner_id_of, replace_ego_action
 from concerto.gym._hooks import call_vector_hook, require_timestep
 from concerto.gym.cost import CostFunction, contact_or_violation_cost
@@ -98,6 +99,7 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         ]
         self._partner_ids: list[str | None] = [None] * env.num_envs
         self._is_over = np.zeros(env.num_envs, dtype=np.bool_)
+        self._is_closed = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -107,7 +109,11 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         Args:
             seed: of sub-environment i: the i-th of a sequence, or ``seed + i``.
             options: handed to the vector environment.
+
+        Raises:
+            ClosedEnvironmentError: it was closed.
         """
+        require_open(self, "reset", is_closed=self._is_closed)
         # The vector environment takes the mask out of the options.
         mask = None if options is None else options.get("reset_mask")
         # Vector environments take one seed per sub-environment; the annotation of their base class leaves that out.
@@ -126,9 +132,11 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
 
         Raises:
             ResetNeeded: there was no reset yet.
+            ClosedEnvironmentError: it was closed.
             ValueError: the ego's actions are missing, have the wrong shape or are not finite; nothing has changed
                 then.
         """
+        require_open(self, "step", is_closed=self._is_closed)
         nominal = self._ego_actions(actions)
         is_resetting = self._is_over & (self._autoreset_mode is AutoresetMode.NEXT_STEP)
         stepped = np.flatnonzero(~is_resetting)
@@ -151,6 +159,15 @@ class SafetyVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
         self._is_over = np.logical_or(terminations, truncations)
         self._observe(observations)
         return observations, rewards, terminations, truncations, infos
+
+    def close(self, **kwargs: Any) -> None:
+        """Close all sub-environments for good; calling it twice does no harm.
+
+        Args:
+            **kwargs: handed to the vector environment.
+        """
+        self._is_closed = True
+        super().close(**kwargs)
 
     def _ego_actions(self, actions: Any) -> NDArray[np.float64]:
         ego_actions = actions

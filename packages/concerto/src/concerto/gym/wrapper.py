@@ -8,6 +8,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
+from concerto.gym._closing import require_open
 from concerto.gym._guard import EgoGuard, ForecastFunction, ego_box, partner_id_of, replace_ego_action
 from concerto.gym._hooks import control_timestep_of, find_hook
 from concerto.gym.cost import CostFunction, contact_or_violation_cost
@@ -94,6 +95,7 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         )
         self._partner_id: str | None = None
         self._last_outcome: SafetyOutcome | None = None
+        self._is_closed = False
 
     @property
     def last_outcome(self) -> SafetyOutcome | None:
@@ -101,7 +103,12 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self._last_outcome
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset the environment and begin an episode of the safety stack."""
+        """Reset the environment and begin an episode of the safety stack.
+
+        Raises:
+            ClosedEnvironmentError: it was closed.
+        """
+        require_open(self, "reset", is_closed=self._is_closed)
         observation, info = self.env.reset(seed=seed, options=options)
         self._guard.reset(self._read_snapshots(), seed=seed)
         self._observe(observation)
@@ -113,8 +120,10 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
         Raises:
             ResetNeeded: there was no reset yet.
+            ClosedEnvironmentError: it was closed.
             ValueError: the ego's action is missing, has the wrong shape or is not finite; nothing has changed then.
         """
+        require_open(self, "step", is_closed=self._is_closed)
         applied = self._guard.filter(self._ego_action(action), partner_id=self._partner_id)
         observation, reward, terminated, truncated, info = self.env.step(
             replace_ego_action(self.env.action_space, action, self._ego_uid, applied)
@@ -122,6 +131,11 @@ class SafetyWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self._last_outcome = self._guard.judge(self._read_snapshots())
         self._observe(observation)
         return observation, reward, terminated, truncated, self._with_safety(info, self._last_outcome)
+
+    def close(self) -> None:
+        """Close the environment for good; calling it twice does no harm."""
+        self._is_closed = True
+        super().close()
 
     def _ego_action(self, action: Any) -> Any:
         if not isinstance(self.env.action_space, gym.spaces.Dict):
