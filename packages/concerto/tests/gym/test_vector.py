@@ -248,5 +248,5 @@ def test_a_closed_vector_wrapper_refuses_to_go_on_even_where_its_environments_wo
     envs.close()
     envs.close()
     for call in (lambda: envs.step(np.zeros((2, 2), np.float32)), envs.reset):
-        with pytest.raises(ClosedEnvironmentError, match="SafetyVectorWrapper.* was closed"):
+        with pytest.raises(ClosedEnvironmentError, match=r"SafetyVectorWrapper.* was closed"):
             call()
