@@ -25,7 +25,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["CartesianMap", "JointDeltaDrive", "StepResponse", "step_powers"]
@@ -154,24 +153,18 @@ class JointDeltaDrive:
         )
 
 
-@njit(cache=True, error_model="numpy")
 def step_powers(inertias: FloatArray, stiffness: float, damping: float, timestep: float, substeps: int) -> FloatArray:
     """Give the ``substeps``-th power of the physics step of every inertia, shape ``(4, n)``.
 
     Rows: distance to the target at the end per distance at the start, the same per velocity, velocity per distance, and
     velocity per velocity.
     """
-    powers = np.empty((4, inertias.shape[0]))
-    for mode in range(inertias.shape[0]):
-        effective = inertias[mode] + timestep * damping
-        kept = inertias[mode] / effective
-        pull = timestep * stiffness / effective
-        for column in range(2):
-            distance = 1.0 - column
-            velocity = float(column)
-            for _ in range(substeps):
-                velocity = kept * velocity - pull * distance
-                distance += timestep * velocity
-            powers[column, mode] = distance
-            powers[2 + column, mode] = velocity
-    return powers
+    effective = inertias + timestep * damping
+    kept = inertias / effective
+    pull = timestep * stiffness / effective
+    distance = np.repeat([[1.0], [0.0]], len(inertias), axis=1)
+    velocity = 1.0 - distance
+    for _ in range(substeps):
+        velocity = kept * velocity - pull * distance
+        distance += timestep * velocity
+    return np.concatenate([distance, velocity])

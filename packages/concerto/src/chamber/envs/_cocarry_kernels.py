@@ -2,20 +2,18 @@
 
 Arrays have one row per copy. What is accumulated over an episode is changed in place.
 
-The loops are plain Python that Numba can compile, on lists as well as on arrays. For one copy they run as they are, on
-lists, in a few microseconds; several copies run them compiled, to the same last bit. So a process with one environment
-does not carry a compiler of more than 100 MB.
+They run as they are for one copy and compiled for several; see `chamber.envs._loops`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chamber.envs._loops import compiled
 
 __all__ = ["excess_penalties", "judge_step", "largest_norms", "reward_of_step", "tilts_deg"]
 
@@ -31,21 +29,21 @@ def tilts_deg(quaternions: FloatArray) -> FloatArray:
     """Give the tilt of every row, shape ``(n,)``, for quaternions ``(w, x, y, z)``, shape ``(n, 4)``."""
     if len(quaternions) == 1:
         return _tilts_deg(quaternions.tolist())
-    return _compiled(_tilts_deg)(quaternions)
+    return compiled(_tilts_deg, _tilt_deg)(quaternions)
 
 
 def largest_norms(vectors: tuple[FloatArray, ...]) -> FloatArray:
     """Give the largest length of the vectors of each row, shape ``(n,)``, for arrays of shape ``(n, 3)``."""
     if len(vectors[0]) == 1:
         return _largest_norms([rows.tolist() for rows in vectors])
-    return _compiled(_largest_norms)(vectors)
+    return compiled(_largest_norms)(vectors)
 
 
 def excess_penalties(stress: FloatArray, coeff: float, threshold: float, scale: float) -> FloatArray:
     """Give ``coeff * tanh(max(stress - threshold, 0) / scale)``, shape ``(n,)``."""
     if len(stress) == 1:
         return _excess_penalties(stress.tolist(), coeff, threshold, scale)
-    return _compiled(_excess_penalties)(stress, coeff, threshold, scale)
+    return compiled(_excess_penalties, _excess_penalty)(stress, coeff, threshold, scale)
 
 
 def judge_step(
@@ -103,7 +101,7 @@ def judge_step(
             steps_met,
             is_new_step,
         )
-    return _compiled(_judge_step)(
+    return compiled(_judge_step, _tilt_deg)(
         bar_pose, goal, stress, qvels, arms, bodies, elapsed_steps, settle_window, thresholds, max_tilt_deg,
         max_stress, steps_met, is_new_step,
     )  # fmt: skip
@@ -135,25 +133,10 @@ def reward_of_step(
     columns = (distance, tilt_deg, arm_speed, stress, is_placed, is_settled, success, weights)
     if len(distance) == 1:
         return _reward_of_step(*[column.tolist() for column in columns])
-    return _compiled(_reward_of_step)(*columns)
+    return compiled(_reward_of_step, _excess_penalty)(*columns)
 
 
 # --- the loops: what follows runs interpreted on lists and compiled on arrays ------------------------------------
-
-
-@cache
-def _compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    return _compiler()(loop)
-
-
-@cache
-def _compiler() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    from numba import njit
-    from numba.extending import register_jitable
-
-    for part in (_tilt_deg, _excess_penalty):
-        register_jitable(error_model="numpy")(part)
-    return njit(cache=True, error_model="numpy")
 
 
 def _tilt_deg(w: float, x: float, y: float, z: float) -> float:

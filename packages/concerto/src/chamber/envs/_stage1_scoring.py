@@ -1,17 +1,20 @@
-"""How well pick-place is going, from positions, velocities and forces alone; compiled, for all copies at once."""
+"""How well pick-place is going, from positions, velocities and forces alone, for all copies at once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from chamber.envs._loops import compiled
 
 __all__ = ["GRASP_ANGLE_DEG", "GRASP_FORCE_N", "is_pressed_open", "normalized_reward"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+Rows = Sequence[Sequence[float]]
 
 GRASP_FORCE_N = 0.5
 """Smallest force on a finger that counts as holding."""
@@ -24,7 +27,6 @@ _DISTANCE_SCALE = 5.0  # 1/m, and s/rad for speeds
 _SUCCESS_REWARD = 5.0
 
 
-@njit(cache=True, error_model="numpy")
 def is_pressed_open(forces: FloatArray, quaternions: FloatArray, opening_axis: FloatArray) -> BoolArray:
     """Say where a finger is pressed in the direction in which it opens, which is what a held object does to it.
 
@@ -36,22 +38,11 @@ def is_pressed_open(forces: FloatArray, quaternions: FloatArray, opening_axis: F
     Returns:
         True where the force is at least `GRASP_FORCE_N` and within `GRASP_ANGLE_DEG` of that axis, shape ``(n,)``.
     """
-    pressed = np.zeros(forces.shape[0], dtype=np.bool_)
-    ax, ay, az = opening_axis
-    for row in range(forces.shape[0]):
-        w, x, y, z = quaternions[row, 0], quaternions[row, 1], quaternions[row, 2], quaternions[row, 3]
-        fx, fy, fz = forces[row, 0], forces[row, 1], forces[row, 2]
-        along = (
-            fx * ((1.0 - 2.0 * (y * y + z * z)) * ax + 2.0 * (x * y - w * z) * ay + 2.0 * (x * z + w * y) * az)
-            + fy * (2.0 * (x * y + w * z) * ax + (1.0 - 2.0 * (x * x + z * z)) * ay + 2.0 * (y * z - w * x) * az)
-            + fz * (2.0 * (x * z - w * y) * ax + 2.0 * (y * z + w * x) * ay + (1.0 - 2.0 * (x * x + y * y)) * az)
-        )
-        magnitude = math.sqrt(fx * fx + fy * fy + fz * fz)
-        pressed[row] = magnitude >= GRASP_FORCE_N and along >= _GRASP_COSINE * magnitude
-    return pressed
+    if len(forces) == 1:
+        return _is_pressed_open(forces.tolist(), quaternions.tolist(), opening_axis.tolist())
+    return compiled(_is_pressed_open)(forces, quaternions, opening_axis)
 
 
-@njit(cache=True, error_model="numpy")
 def normalized_reward(
     tcp: FloatArray,
     cube: FloatArray,
@@ -75,17 +66,52 @@ def normalized_reward(
         is_placed: the cube is at the goal, shape ``(n,)``.
         success: the task is done, shape ``(n,)``.
     """
-    rewards = np.empty(goal.shape[0])
-    for row in range(goal.shape[0]):
+    columns = (tcp, cube, goal, arm_qvel, is_grasped, is_placed, success)
+    if len(goal) == 1:
+        return _normalized_reward(*[column.tolist() for column in columns])
+    return compiled(_normalized_reward, _closeness)(*columns)
+
+
+# --- the loops: what follows runs interpreted on lists and compiled on arrays ------------------------------------
+
+
+def _is_pressed_open(forces: Rows, quaternions: Rows, opening_axis: Sequence[float]) -> BoolArray:
+    pressed = np.zeros(len(forces), dtype=np.bool_)
+    ax, ay, az = opening_axis
+    for row in range(len(forces)):
+        fx, fy, fz = forces[row]
+        w, x, y, z = quaternions[row]
+        along = (
+            fx * ((1.0 - 2.0 * (y * y + z * z)) * ax + 2.0 * (x * y - w * z) * ay + 2.0 * (x * z + w * y) * az)
+            + fy * (2.0 * (x * y + w * z) * ax + (1.0 - 2.0 * (x * x + z * z)) * ay + 2.0 * (y * z - w * x) * az)
+            + fz * (2.0 * (x * z - w * y) * ax + 2.0 * (y * z + w * x) * ay + (1.0 - 2.0 * (x * x + y * y)) * az)
+        )
+        magnitude = math.sqrt(fx * fx + fy * fy + fz * fz)
+        pressed[row] = magnitude >= GRASP_FORCE_N and along >= _GRASP_COSINE * magnitude
+    return pressed
+
+
+def _normalized_reward(
+    tcp: Rows,
+    cube: Rows,
+    goal: Rows,
+    arm_qvel: Rows,
+    is_grasped: Sequence[bool],
+    is_placed: Sequence[bool],
+    success: Sequence[bool],
+) -> FloatArray:
+    rewards = np.empty(len(goal))
+    for row in range(len(goal)):
         if success[row]:
             rewards[row] = 1.0
             continue
         reach, place, speed = 0.0, 0.0, 0.0
         for axis in range(3):
-            reach += (tcp[row, axis] - cube[row, axis]) ** 2
-            place += (cube[row, axis] - goal[row, axis]) ** 2
-        for joint in range(arm_qvel.shape[1]):
-            speed += arm_qvel[row, joint] ** 2
+            to_cube, to_goal = tcp[row][axis] - cube[row][axis], cube[row][axis] - goal[row][axis]
+            reach += to_cube * to_cube
+            place += to_goal * to_goal
+        for velocity in arm_qvel[row]:
+            speed += velocity * velocity
         reward = _closeness(reach)
         if is_grasped[row]:
             reward += 1.0 + _closeness(place)
@@ -95,6 +121,5 @@ def normalized_reward(
     return rewards
 
 
-@njit(cache=True, error_model="numpy")
 def _closeness(squared: float) -> float:
     return 1.0 - math.tanh(_DISTANCE_SCALE * math.sqrt(squared))

@@ -13,7 +13,7 @@ import numpy as np
 from chamber.errors import ChamberEnvCompatibilityError, SimulationDivergedError
 from chamber.sim._extremes import extremes
 from chamber.sim._mujoco_bindings import MjData, mujoco
-from chamber.sim._mujoco_forces import GeomMask, add_contact_forces, deepest_overlap, link_wrench
+from chamber.sim._mujoco_forces import Contact, GeomMask, contacts_of, deepest_overlap, link_wrench, sum_of_forces
 from chamber.sim._mujoco_model import BodyAddress, LinkAddress, compile_scene
 from chamber.sim._mujoco_names import named
 from chamber.sim._mujoco_rendering import SceneRenderer
@@ -71,10 +71,11 @@ class MujocoBackend:
         self._compiled = compile_scene(scene)
         self._model = model = self._compiled.model
         self._geoms_of_group = {
-            group: self._compiled.geom_groups == place for place, group in enumerate(self._compiled.masks.groups)
+            group: (self._compiled.geom_groups == place).tolist()
+            for place, group in enumerate(self._compiled.masks.groups)
         }
-        self._geoms_of_body = np.arange(model.nbody)[:, None] == model.geom_bodyid
-        self._all_geoms = np.ones(model.ngeom, dtype=bool)
+        self._geoms_of_body: list[GeomMask] = (np.arange(model.nbody)[:, None] == model.geom_bodyid).tolist()
+        self._all_geoms: GeomMask = [True] * model.ngeom
         self._placeable = {
             body.name: self._compiled.bodies[body.name]
             for body in scene.bodies
@@ -87,6 +88,7 @@ class MujocoBackend:
         # Views into the memory of each copy, which never moves: every attribute of `MjData` would make a new one.
         self._warning_counts = [data.warning.number for data in self._datas]
         self._controls = [data.ctrl for data in self._datas]
+        self._contacts: list[list[Contact] | None] = [None] * num_envs  # read when they are first asked for
         self._results = [(data.qpos, data.qvel, data.xpos, data.xquat, data.site_xpos) for data in self._datas]
         self._qpos = np.zeros((num_envs, model.nq))
         self._qvel = np.zeros((num_envs, model.nv))
@@ -266,7 +268,7 @@ class MujocoBackend:
     def penetration(self, first: str, second: str) -> FloatArray:
         """Give the deepest overlap of two groups in contact, m, >= 0, shape ``(num_envs,)``."""
         one, other = self._group(first), self._group(second)
-        return np.array([deepest_overlap(data, one, other) for data in self._datas])
+        return np.array([deepest_overlap(self._contacts_in(env), one, other) for env in self._all])
 
     def link_wrench(self, uid: str, link: str) -> FloatArray:
         """Give force and torque of the parent on a link, at the link's origin, world axes, shape ``(num_envs, 6)``.
@@ -340,6 +342,7 @@ class MujocoBackend:
 
     def _refresh(self, env: int) -> None:
         """Compute all that follows from the state of a copy."""
+        self._contacts[env] = None
         mujoco.mj_forward(self._model, self._datas[env])
         self._qpos[env], self._qvel[env], self._xpos[env], self._xquat[env], self._site_xpos[env] = self._results[env]
 
@@ -368,10 +371,13 @@ class MujocoBackend:
         return pose
 
     def _contact_forces(self, *, on: GeomMask, of: GeomMask) -> FloatArray:
-        forces = np.zeros((self._num_envs, 3))
-        for data, force in zip(self._datas, forces, strict=True):
-            add_contact_forces(data, on, of, force)
-        return forces
+        return np.array([sum_of_forces(self._contacts_in(env), on, of) for env in self._all])
+
+    def _contacts_in(self, env: int) -> list[Contact]:
+        contacts = self._contacts[env]
+        if contacts is None:
+            contacts = self._contacts[env] = contacts_of(self._datas[env])
+        return contacts
 
     def _group(self, name: str) -> GeomMask:
         return named("contact group", self._geoms_of_group, name)

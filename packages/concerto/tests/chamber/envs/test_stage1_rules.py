@@ -111,3 +111,21 @@ def test_the_reward_is_its_formula_over_five_and_one_on_success() -> None:
     nothing = np.zeros(n, dtype=bool)
     np.testing.assert_allclose(normalized_reward(tcp, cube, goal, qvel, grasped, placed, nothing), expected, rtol=1e-12)
     np.testing.assert_array_equal(normalized_reward(tcp, cube, goal, qvel, grasped, placed, ~nothing), np.ones(n))
+
+
+def test_one_copy_is_scored_as_many_are_to_the_last_bit() -> None:
+    rng = np.random.default_rng(12)
+    n, axis = 200, np.array([0.3, -0.9, math.sqrt(0.1)])
+    forces, quaternions = rng.normal(scale=0.5, size=(n, 3)), rng.normal(size=(n, 4))
+    quaternions /= np.linalg.norm(quaternions, axis=1, keepdims=True)
+    forces[0] = 0.0
+    pressed = is_pressed_open(forces, quaternions, axis)
+    assert 0 < pressed.sum() < n
+    columns = [rng.normal(scale=0.2, size=(n, width)) for width in (7, 7, 3, 7)]
+    flags = [rng.random(n) < 0.5 for _ in range(3)]
+    rewards = normalized_reward(*columns, *flags)
+    for k in range(n):
+        row = slice(k, k + 1)
+        assert is_pressed_open(forces[row], quaternions[row], axis).tobytes() == pressed[row].tobytes()
+        alone = normalized_reward(*[column[row] for column in columns], *[flag[row] for flag in flags])
+        assert alone.tobytes() == rewards[row].tobytes()
