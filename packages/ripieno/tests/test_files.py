@@ -130,6 +130,74 @@ def test_inventory_refuses_links(tmp_path: Path) -> None:
         inventory(tmp_path)
 
 
+def test_inventory_takes_names_of_any_bytes_and_files_longer_than_a_chunk_as_they_are(tmp_path: Path) -> None:
+    long, name = os.urandom(2**20 + 5), os.fsdecode(b"not-utf-8-\xff")
+    (tmp_path / "deep" / Path(*"abcdefgh") / name).mkdir(parents=True)
+    (tmp_path / "deep" / Path(*"abcdefgh") / name / name).write_bytes(long)
+    record = FileRecord(f"deep/a/b/c/d/e/f/g/h/{name}/{name}", len(long), hashlib.sha256(long).hexdigest())
+    assert inventory(tmp_path) == (record,)
+
+
+def test_paths_are_sorted_as_text_and_not_folder_by_folder(tmp_path: Path) -> None:
+    for name in ("b/x", "b.txt", "a/z", "b-/y"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [record.path for record in inventory(tmp_path)] == ["a/z", "b-/y", "b.txt", "b/x"]
+    assert [name for name, _ in list_tree(tmp_path)] == ["a", "b", "b-", "b.txt", "a/z", "b/x", "b-/y"]
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_inventory_refuses_what_a_file_becomes_between_look_and_opening(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "target").write_bytes(b"x")
+    (tmp_path / "root").mkdir()
+    path = tmp_path / "root" / "a"
+    path.touch()
+    make = {"link": lambda: path.symlink_to("../target"), "folder": path.mkdir, "pipe": lambda: os.mkfifo(path)}
+    open_file = os.open
+
+    def exchange_and_open(name: str, flags: int) -> int:
+        path.unlink()
+        make[kind]()
+        monkeypatch.setattr(os, "open", open_file)
+        return open_file(name, flags)
+
+    monkeypatch.setattr(os, "open", exchange_and_open)
+    with pytest.raises(IntegrityError, match="a is not a regular file"):
+        inventory(tmp_path / "root")
+
+
+def test_inventory_says_which_file_vanished_between_look_and_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").touch()
+    open_file = os.open
+
+    def remove_and_open(name: str, flags: int) -> int:
+        (tmp_path / "a").unlink(missing_ok=True)
+        return open_file(name, flags)
+
+    monkeypatch.setattr(os, "open", remove_and_open)
+    with pytest.raises(FileNotFoundError) as caught:
+        inventory(tmp_path)
+    assert caught.value.filename == str(tmp_path / "a")
+
+
+def test_a_file_that_says_it_is_empty_is_hashed_to_its_end() -> None:
+    assert sha256_file("/proc/version") == hashlib.sha256(Path("/proc/version").read_bytes()).hexdigest()
+
+
+def test_a_path_of_the_working_directory_is_named_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").symlink_to("b")
+    assert [name for name, _ in list_tree(Path())] == ["a"]
+    with pytest.raises(IntegrityError, match=r"^a is a link or a special file"):
+        inventory(".")
+
+
 def test_inventory_of_nothing_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="existing directory"):
         inventory(tmp_path / "absent")

@@ -7,9 +7,9 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from ripieno.errors import InputError, IntegrityError
@@ -27,6 +27,8 @@ __all__ = [
 ]
 
 CHUNK_BYTES = 2**20
+PAGE_BYTES = 2**12
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, order=True)
@@ -38,22 +40,25 @@ class FileRecord:
     sha256: str
 
 
-@contextmanager
-def open_regular(path: Path | str) -> Generator[io.FileIO]:
+def open_regular(path: Path | str) -> io.FileIO:
     """Open a regular file for reading; never follows a link in the last place and never waits on a FIFO.
+
+    Returns:
+        An unbuffered stream, to be used in a ``with`` block.
 
     Raises:
         IntegrityError: the path is a link, a directory or a special file.
         OSError: it cannot be opened.
     """
     # The entry is looked at before and after opening: opening a device can already do something.
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise IntegrityError(f"{path} is not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with io.FileIO(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise IntegrityError(f"{path} is not a regular file")
-        yield stream
+    _require_regular(os.lstat(path), path)
+    stream = io.FileIO(os.open(path, _READ), "rb")
+    try:
+        _require_regular(os.fstat(stream.fileno()), path)
+    except BaseException:
+        stream.close()
+        raise
+    return stream
 
 
 def sha256_file(path: Path | str) -> str:
@@ -63,8 +68,28 @@ def sha256_file(path: Path | str) -> str:
         IntegrityError: the path is a link, a directory or a special file.
         OSError: it cannot be read.
     """
-    with open_regular(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    _require_regular(os.lstat(path), path)
+    return _sha256_of_seen(path)
+
+
+def _sha256_of_seen(path: Path | str) -> str:
+    """Hash what was a regular file a moment ago, up to its end, wherever that is by now."""
+    descriptor = os.open(path, _READ)
+    try:
+        status = os.fstat(descriptor)
+        _require_regular(status, path)
+        at_once = min(status.st_size + PAGE_BYTES, CHUNK_BYTES)
+        digest = hashlib.sha256()
+        while data := os.read(descriptor, at_once):
+            digest.update(data)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()
+
+
+def _require_regular(status: os.stat_result, path: Path | str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise IntegrityError(f"{path} is not a regular file")
 
 
 def sync_directory(path: Path) -> None:
@@ -159,28 +184,36 @@ def require_private_root(path: Path | str) -> Path:
     return path
 
 
-def list_tree(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+def list_tree(root: Path | str) -> Iterator[tuple[str, os.stat_result]]:
     """Give every entry below a directory, links not followed, as sorted relative POSIX path and status.
 
     Raises:
         OSError: a directory cannot be read.
     """
+    prefix = _prefix(root)
     pending = [""]
     while pending:
         directory = pending.pop()
-        with os.scandir(root / directory) as entries:
-            names = sorted(entry.name for entry in entries)
+        with os.scandir(prefix + directory if directory else root) as entries:
+            names = sorted([entry.name for entry in entries])
         folders: list[str] = []
+        within = f"{directory}/" if directory else ""
         for name in names:
-            relative = f"{directory}/{name}" if directory else name
+            relative = within + name
             try:
-                status = (root / relative).lstat()
+                status = os.lstat(prefix + relative)
             except FileNotFoundError:
                 continue  # gone since the names were read
             if stat.S_ISDIR(status.st_mode):
                 folders.append(relative)
             yield relative, status
         pending.extend(reversed(folders))
+
+
+def _prefix(root: Path | str) -> str:
+    """Give what stands before a relative path: text, because a `Path` for every entry takes longer than reading it."""
+    name = str(Path(root))
+    return "" if name == "." else f"{name.rstrip('/')}/"
 
 
 def inventory(root: Path | str) -> tuple[FileRecord, ...]:
@@ -194,10 +227,18 @@ def inventory(root: Path | str) -> tuple[FileRecord, ...]:
     root = Path(root)
     if not root.is_dir():
         raise InputError(f"{root} must be an existing directory")
+    prefix = _prefix(root)
     records: list[FileRecord] = []
     for relative, status in list_tree(root):
         if stat.S_ISREG(status.st_mode):
-            records.append(FileRecord(relative, status.st_size, sha256_file(root / relative)))
+            records.append(FileRecord(relative, status.st_size, _sha256_of_listed(prefix + relative)))
         elif not stat.S_ISDIR(status.st_mode):
             raise IntegrityError(f"{root / relative} is a link or a special file; only plain files count")
-    return tuple(sorted(records))
+    return tuple(sorted(records, key=attrgetter("path")))
+
+
+def _sha256_of_listed(path: str) -> str:
+    try:
+        return _sha256_of_seen(path)
+    except OSError:
+        return sha256_file(path)  # which says whether it has become something else
