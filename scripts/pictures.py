@@ -2,15 +2,17 @@
 
 The planar push comes from a run folder; the power grid (1,000 steps from seed 42), the retail campaign (16 train tasks,
 four changes), the two arms (the rounds of the demo, one episode each) and the training (the shipped planar
-configuration, then one start beside a partner that it has not met) are run here.
+configuration, then one start beside a partner that it has not met) are run here, and so is the arm task of the how-to.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -41,6 +43,7 @@ from workers.official_arenas.campaign.plan import parse_plan
 from workers.official_arenas.campaign.run import run_campaign
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
+HOW_TO = IMAGES.parent / "how-to" / "bring-your-own-arm-task.md"
 PLAN = {"release": "plan.plan_and_solve.ps_prompt"}
 ASK = {"release": "own.text", "parameters": {"append_instruction": "Ask when it is unclear which item is meant."}}
 FORGET = {"release": "own.text", "parameters": {"replace_context": "Be brief and friendly."}}
@@ -82,6 +85,7 @@ def main(run: Path | None) -> None:
         figure.savefig(IMAGES / "retail-pairs.png", metadata={"Software": None}, **LOOK)
         training().savefig(IMAGES / "training.png", metadata={"Software": None}, **LOOK)
     (IMAGES / "two-arms.png").write_bytes(png_bytes(two_arms()))
+    (IMAGES / "own-arm-task.png").write_bytes(png_bytes(own_arm_task()))
 
 
 def two_arms() -> Frame:
@@ -97,6 +101,22 @@ def two_arms() -> Frame:
         captioned(shots[GUARDED, 1], "the same partner, with the safety filter: our arm gives way"),
     ]
     return np.concatenate([np.concatenate(panels[:2], axis=1), np.concatenate(panels[2:], axis=1)])
+
+
+def own_arm_task() -> Frame:
+    """Give the end of an episode of the task that the how-to builds up."""
+    *parts, _ = re.findall(r"```python\n(.*?)```", HOW_TO.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("\n".join(parts), names)
+    env = names["PressEnv"](render_mode="rgb_array")
+    team = names["press_team"](env, None)
+    obs, _ = env.reset(seed=1)
+    team.reset(seed=1)
+    is_over = False
+    while not is_over:
+        obs, _, terminated, truncated, _ = env.step(team.act(obs))
+        is_over = terminated or truncated
+    return env.render()
 
 
 def training() -> Figure:

@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from chamber.cli._options import importing
+
 __all__ = ["check_command"]
 
 
 @click.command("check")
+@importing
 @click.argument("task", metavar="TASK")
 @click.option("--condition", metavar="NAME", help="Condition of the task. Default: its first, see 'chamber list'.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
@@ -23,8 +26,9 @@ def check_command(ctx: click.Context, task: str, condition: str | None, as_json:
     success. A task of your own is judged by the same code: see chamber.testing.check_task.
 
     \b
-    Example:
+    Examples:
       chamber check cocarry
+      chamber check --import mine mine
 
     Exit code 0: all hold; 1: one does not, and the row says how to mend it.
     """

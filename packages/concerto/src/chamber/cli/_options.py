@@ -18,7 +18,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def importing(command: _Command) -> _Command:
-    """Add ``--import``, which brings in partners that are no part of the package."""
+    """Add ``--import``, which brings in partners and tasks that are no part of the package."""
     return click.option(
         "--import",
         "modules",
@@ -26,7 +26,7 @@ def importing(command: _Command) -> _Command:
         metavar="MODULE",
         expose_value=False,
         callback=_import_modules,
-        help="Import this first, from the current folder or installed: a module of yours that registers a partner.",
+        help="Import this first, from the current folder or installed: a module of yours with a partner or a task.",
     )(command)
 
 

@@ -1,6 +1,7 @@
 """The reference team of every task: controllers that are known to play it, for a first look and for checks.
 
-Which conditions a task has, what its references can do, and who they are is all said here, one function per task.
+Which conditions a task has, what its references can do, and who they are is all said here, one function per task. A
+task of your own says it with `register_reference`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from chamber.rollout.team import Controller, Seat, Team, TurnTeam, registered_seat
 from ripieno.errors import InputError
 
-__all__ = ["Reference", "reference", "reference_tasks"]
+__all__ = ["Reference", "reference", "reference_tasks", "register_reference"]
 
 TeamBuilder = Callable[[Any, str | None], Team]
 
@@ -60,6 +61,21 @@ def reference(task_id: str) -> Reference:
     if task_id not in _REFERENCES:
         raise InputError(f"task {task_id!r} has no environment to play in; playable: {', '.join(reference_tasks())}")
     return _REFERENCES[task_id]
+
+
+def register_reference(task_id: str, how: Reference) -> None:
+    """Say how a task of your own is played, so that ``chamber run`` and ``chamber check`` can play it.
+
+    Args:
+        task_id: the name under which `chamber.tasks.register_task` knows it.
+        how: conditions and the team.
+
+    Raises:
+        ValueError: the task has a reference already.
+    """
+    if task_id in _REFERENCES:
+        raise ValueError(f"task {task_id!r} has a reference already")
+    _REFERENCES[task_id] = how
 
 
 def reference_tasks() -> tuple[str, ...]:
