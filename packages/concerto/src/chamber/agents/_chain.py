@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chamber.agents._chain_numbers import TcpNumbers, numbers_of, tcp_numbers
+from chamber.agents._chain_numbers import PoseNumbers, TcpNumbers, numbers_of, pose_numbers, tcp_numbers
 from chamber.agents._chain_tables import ChainTable
 from chamber.agents._transforms import rotation_to_axis, transform
 
@@ -117,6 +117,14 @@ class SerialChain:
             q: one configuration, finite.
         """
         return tcp_numbers(self._steps, q)
+
+    def pose_numbers(self, q: Sequence[float]) -> PoseNumbers:
+        """Give all of `tcp_kinematics`, to the last bit, in plain numbers for plain numbers.
+
+        Args:
+            q: one configuration, finite.
+        """
+        return pose_numbers(self._steps, q)
 
     def link_transforms(self, q: ArrayLike) -> FloatArray:
         """Give the poses of the base (the identity) and of the links that joints carry, shape ``(n_joints + 1, 4, 4)``.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FixedStep", "TcpNumbers", "Triple", "numbers_of", "tcp_numbers"]
+__all__ = ["FixedStep", "PoseNumbers", "TcpNumbers", "Triple", "numbers_of", "pose_numbers", "tcp_numbers"]
 
 Triple = tuple[float, float, float]
 
@@ -25,6 +25,18 @@ class TcpNumbers(NamedTuple):
 
     position: Triple
     columns: list[Triple]
+
+
+class PoseNumbers(NamedTuple):
+    """Position of the TCP, m, its orientation, row by row, and the six rows of its Jacobian, linear ones first."""
+
+    position: Triple
+    rotation: tuple[Triple, Triple, Triple]
+    jacobian: list[tuple[float, ...]]
+
+
+_Axis = tuple[float, float, float, float, float, float]
+"""Direction of a joint's axis, and a point on it."""
 
 
 def numbers_of(origins: NDArray[np.float64]) -> list[FixedStep]:
@@ -43,11 +55,34 @@ def _fixed_step(origin: NDArray[np.float64]) -> FixedStep:
 
 
 def tcp_numbers(steps: Sequence[FixedStep], q: Sequence[float]) -> TcpNumbers:
-    """Walk along the chain, carrying the pose ``(R | p)`` of the joint that was reached.
+    """Give where the TCP is, and how it moves.
 
     Args:
         steps: the first leads to the first joint, the last from the last joint to the TCP.
         q: rad, finite.
+    """
+    position, _, axes = _walk(steps, q)
+    return TcpNumbers(position, _linear_columns(axes, position))
+
+
+def pose_numbers(steps: Sequence[FixedStep], q: Sequence[float]) -> PoseNumbers:
+    """Give what `tcp_numbers` gives, and how the TCP is turned and turns; see there."""
+    position, (a0, a1, a2, b0, b1, b2, c0, c1, c2), axes = _walk(steps, q)
+    s00, s01, s02, _, s10, s11, s12, _, s20, s21, s22, _ = steps[-1]
+    rotation = (
+        _unturned(a0 * s00 + a1 * s10 + a2 * s20, a0 * s01 + a1 * s11 + a2 * s21, a0 * s02 + a1 * s12 + a2 * s22),
+        _unturned(b0 * s00 + b1 * s10 + b2 * s20, b0 * s01 + b1 * s11 + b2 * s21, b0 * s02 + b1 * s12 + b2 * s22),
+        _unturned(c0 * s00 + c1 * s10 + c2 * s20, c0 * s01 + c1 * s11 + c2 * s21, c0 * s02 + c1 * s12 + c2 * s22),
+    )
+    directions = [*zip(*axes, strict=True)][:3]
+    return PoseNumbers(position, rotation, [*zip(*_linear_columns(axes, position), strict=True), *directions])
+
+
+def _walk(steps: Sequence[FixedStep], q: Sequence[float]) -> tuple[Triple, tuple[float, ...], list[_Axis]]:
+    """Walk along the chain, carrying the pose ``(R | p)`` of the joint that was reached.
+
+    Returns:
+        Where the TCP is; R of the last joint, turned, row by row; and the axes of all joints.
     """
     # R by rows a, b and c, and p: in the frame of the joint that was reached, before it is turned.
     a0, a1, a2, px, b0, b1, b2, py, c0, c1, c2, pz = steps[0]
@@ -65,12 +100,25 @@ def tcp_numbers(steps: Sequence[FixedStep], q: Sequence[float]) -> TcpNumbers:
         c0, c1, c2 = x * s00 + y * s10 + c2 * s20, x * s01 + y * s11 + c2 * s21, x * s02 + y * s12 + c2 * s22
         axes.append((a2, b2, c2, px, py, pz))
     cosine, sine = cos(q[-1]), sin(q[-1])
+    a0, a1 = cosine * a0 + sine * a1, cosine * a1 - sine * a0
+    b0, b1 = cosine * b0 + sine * b1, cosine * b1 - sine * b0
+    c0, c1 = cosine * c0 + sine * c1, cosine * c1 - sine * c0
     _, _, _, s03, _, _, _, s13, _, _, _, s23 = steps[-1]
-    px = px + (cosine * a0 + sine * a1) * s03 + (cosine * a1 - sine * a0) * s13 + a2 * s23
-    py = py + (cosine * b0 + sine * b1) * s03 + (cosine * b1 - sine * b0) * s13 + b2 * s23
-    pz = pz + (cosine * c0 + sine * c1) * s03 + (cosine * c1 - sine * c0) * s13 + c2 * s23
+    px = px + a0 * s03 + a1 * s13 + a2 * s23
+    py = py + b0 * s03 + b1 * s13 + b2 * s23
+    pz = pz + c0 * s03 + c1 * s13 + c2 * s23
+    return (px, py, pz), (a0, a1, a2, b0, b1, b2, c0, c1, c2), axes
+
+
+def _linear_columns(axes: Sequence[_Axis], point: Triple) -> list[Triple]:
+    px, py, pz = point
     columns: list[Triple] = []
     for zx, zy, zz, ox, oy, oz in axes:
         dx, dy, dz = px - ox, py - oy, pz - oz
         columns.append((zy * dz - zz * dy, zz * dx - zx * dz, zx * dy - zy * dx))
-    return TcpNumbers((px, py, pz), columns)
+    return columns
+
+
+def _unturned(x: float, y: float, z: float) -> Triple:
+    """Turn a row by no angle, as the compiled code turns the last one: that decides the sign of a zero."""
+    return x + 0.0 * y, y - 0.0 * x, z

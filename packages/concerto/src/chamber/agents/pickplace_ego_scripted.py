@@ -138,12 +138,13 @@ class ScriptedPickPlaceEgo:
         self._steps_in_phase = 0
 
     def _joint_step(self, joints: FloatArray, target: FloatArray) -> FloatArray:
-        tool = self._kinematics.fk_and_jacobian(joints)
-        axis_x, axis_y, _ = tool.rotation[:, 2]
+        tool = self._kinematics.chain.pose_numbers(joints.tolist())
+        (_, _, axis_x), (_, _, axis_y), _ = tool.rotation
+        jacobian: FloatArray = np.array(tool.jacobian)
         error = np.zeros(6)
         error[:3] = _POSITION_GAIN * (target - self._base - tool.position)
         error[3], error[4] = -_ROTATION_GAIN * axis_y, _ROTATION_GAIN * axis_x  # z cross (0, 0, -1)
-        step = tool.jacobian.T @ np.linalg.solve(tool.jacobian @ tool.jacobian.T + _DAMPING, error)
+        step = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + _DAMPING, error)
         return np.clip(step, -_ACTION_SCALE_RAD, _ACTION_SCALE_RAD)
 
     def _watch_limits(self, joints: FloatArray) -> None:

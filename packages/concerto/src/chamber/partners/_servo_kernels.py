@@ -1,4 +1,4 @@
-"""The mathematics of arm controllers, compiled: for many arms at once, and for laws of more than three rows.
+"""The mathematics of arm controllers, compiled, for many arms at once.
 
 What a controller of one arm computes in every step has a form in plain numbers, `chamber.partners._servo_numbers`.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chamber.agents._chain_kernels import tcps_and_jacobians
 from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD
-from chamber.partners._servo_numbers import QUATERNION_FLOOR
+from chamber.partners._servo_numbers import QUATERNION_FLOOR, SMALLEST_ANGLE_RAD
 
 __all__ = [
     "damped_command",
@@ -25,8 +25,6 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-
-_SMALLEST_ANGLE_RAD = 1e-6
 
 
 @njit(cache=True, error_model="numpy")
@@ -274,6 +272,6 @@ def rotation_vector(rotation: FloatArray) -> FloatArray:
         vector[j], vector[k] = r[j, i] + r[i, j], r[k, i] + r[i, k]
     length = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])
     angle = 2.0 * math.atan2(length, abs(real))
-    if not angle >= _SMALLEST_ANGLE_RAD:
+    if not angle >= SMALLEST_ANGLE_RAD:
         return np.zeros(3)
     return vector * (math.copysign(angle, real) / length)

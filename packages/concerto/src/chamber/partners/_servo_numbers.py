@@ -1,4 +1,4 @@
-"""The servo of one arm in plain Python numbers, and the ends of the bar that it carries.
+"""The mathematics of a controller of one arm in plain Python numbers.
 
 They do what `chamber.partners._servo_kernels` does, operation by operation, so that results are equal to the last bit.
 """
@@ -11,10 +11,13 @@ from collections.abc import Sequence
 from chamber.agents._chain_numbers import TcpNumbers, Triple
 from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD
 
-__all__ = ["long_axis", "servo_numbers"]
+__all__ = ["damped_numbers", "local_z", "long_axis", "rotation_vector_numbers", "servo_numbers", "within"]
 
 QUATERNION_FLOOR = 1e-12
 """Length for which a shorter quaternion is taken when it is normalised."""
+
+SMALLEST_ANGLE_RAD = 1e-6
+"""A smaller rotation is taken for none."""
 
 
 def servo_numbers(
@@ -60,12 +63,12 @@ def servo_numbers(
     if not math.isfinite(squared):
         return None
     if math.sqrt(squared) < radius:
-        integral[0] = _within(integral[0] + CONTROL_PERIOD_S * ex, bound)
-        integral[1] = _within(integral[1] + CONTROL_PERIOD_S * ey, bound)
-        integral[2] = _within(integral[2] + CONTROL_PERIOD_S * ez, bound)
-    vx = _within(kp * ex + ki * integral[0], step_max)
-    vy = _within(kp * ey + ki * integral[1], step_max)
-    vz = _within(kp * ez + ki * integral[2], step_max)
+        integral[0] = within(integral[0] + CONTROL_PERIOD_S * ex, bound)
+        integral[1] = within(integral[1] + CONTROL_PERIOD_S * ey, bound)
+        integral[2] = within(integral[2] + CONTROL_PERIOD_S * ez, bound)
+    vx = within(kp * ex + ki * integral[0], step_max)
+    vy = within(kp * ey + ki * integral[1], step_max)
+    vz = within(kp * ez + ki * integral[2], step_max)
     # v - J w, and the lower triangle of J J^T + damping^2 I.
     xx = yy = zz = damping * damping
     yx = zx = zy = 0.0
@@ -85,10 +88,11 @@ def servo_numbers(
     else:
         u, v, w = dual
         step = [aside + x * u + y * v + z * w for (x, y, z), aside in zip(columns, posture, strict=True)]
-    return [_within(part / JOINT_STEP_PER_ACTION_RAD, 1.0) for part in step]
+    return [within(part / JOINT_STEP_PER_ACTION_RAD, 1.0) for part in step]
 
 
-def _within(value: float, bound: float) -> float:
+def within(value: float, bound: float) -> float:
+    """Give the number in ``[-bound, bound]`` that is nearest to a value."""
     if value > bound:
         return bound
     if value < -bound:
@@ -122,13 +126,97 @@ def _solve(matrix: Sequence[float], x: float, y: float, z: float) -> Triple | No
     return u, v, w
 
 
+def damped_numbers(jacobian: Sequence[Sequence[float]], motion: Sequence[float], damping: float) -> list[float]:
+    """Give what `chamber.partners._servo_kernels.damped_command` gives: a joint command, components in [-1, 1].
+
+    Args:
+        jacobian: J, k rows of one number per joint.
+        motion: per control step, in the frame of J, k numbers.
+        damping: in the units of J's singular values.
+    """
+    # The lower Cholesky factor of J J^T + damping^2 I, row by row, and the solution of its forward substitution.
+    factor: list[list[float]] = []
+    dual: list[float] = []
+    for row, wanted in zip(jacobian, motion, strict=True):
+        line: list[float] = []
+        for other, above in zip(jacobian, factor, strict=False):
+            value = 0.0
+            for one, another in zip(row, other, strict=True):
+                value += one * another
+            for one, another in zip(line, above, strict=False):
+                value -= one * another
+            line.append(value / above[-1])
+        value = damping * damping
+        for one in row:
+            value += one * one
+        for one, solved in zip(line, dual, strict=True):
+            value -= one * one
+            wanted -= one * solved  # noqa: PLW2901
+        if not value > 0.0:
+            return [0.0] * len(row)
+        pivot = math.sqrt(value)
+        dual.append(wanted / pivot)
+        line.append(pivot)
+        factor.append(line)
+    for place in range(len(dual) - 1, -1, -1):
+        value = dual[place]
+        for below in range(place + 1, len(dual)):
+            value -= factor[below][place] * dual[below]
+        dual[place] = value / factor[place][place]
+    command: list[float] = []
+    for column in zip(*jacobian, strict=True):
+        step = 0.0
+        for part, solved in zip(column, dual, strict=True):
+            step += part * solved
+        command.append(within(step / JOINT_STEP_PER_ACTION_RAD, 1.0))
+    return command
+
+
+def rotation_vector_numbers(rotation: Sequence[Sequence[float]]) -> Triple:
+    """Give what `chamber.partners._servo_kernels.rotation_vector` gives: axis times angle, zero below 1e-6 rad.
+
+    Args:
+        rotation: 3 rows of 3 numbers.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation
+    trace, largest = xx + yy + zz, max(xx, yy, zz)
+    if trace > largest:
+        real, x, y, z = 1.0 + trace, zy - yz, xz - zx, yx - xy
+    elif largest == xx:
+        real, x, y, z = zy - yz, 1.0 + xx - yy - zz, yx + xy, zx + xz
+    elif largest == yy:
+        real, x, y, z = xz - zx, xy + yx, 1.0 + yy - zz - xx, zy + yz
+    else:
+        real, x, y, z = yx - xy, xz + zx, yz + zy, 1.0 + zz - xx - yy
+    length = math.sqrt(x * x + y * y + z * z)
+    angle = 2.0 * math.atan2(length, abs(real))
+    if not angle >= SMALLEST_ANGLE_RAD:
+        return 0.0, 0.0, 0.0
+    scale = math.copysign(angle, real) / length
+    return x * scale, y * scale, z * scale
+
+
 def long_axis(quaternion: Sequence[float]) -> Triple:
     """Give the first column of `chamber.partners._servo_kernels.rotations_from_quaternions`: where the x axis points.
 
     Args:
         quaternion: ``(w, x, y, z)`` of any length.
     """
+    w, x, y, z = _normalised(quaternion)
+    return 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+
+
+def local_z(quaternion: Sequence[float]) -> Triple:
+    """Give the third column of it: where the z axis points.
+
+    Args:
+        quaternion: ``(w, x, y, z)`` of any length.
+    """
+    w, x, y, z = _normalised(quaternion)
+    return 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y)
+
+
+def _normalised(quaternion: Sequence[float]) -> tuple[float, float, float, float]:
     w, x, y, z = quaternion
     length = max(math.sqrt(w * w + x * x + y * y + z * z), QUATERNION_FLOOR)
-    w, x, y, z = w / length, x / length, y / length, z / length
-    return 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
+    return w / length, x / length, y / length, z / length

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,12 @@ from chamber.partners._arm_control import (
     FloatArray,
     read_rows,
 )
-from chamber.partners._servo_kernels import damped_command, rotation_vector, rotations_from_quaternions
+from chamber.partners._servo_numbers import damped_numbers, local_z, rotation_vector_numbers, within
 from chamber.partners.api import PartnerSpec
 from chamber.partners.registry import register_partner
+
+if TYPE_CHECKING:
+    from chamber.agents._chain import SerialChain
 
 __all__ = ["COINSERT_CHAMFER_M", "CoInsertBaseInserter", "CoInsertReferenceHolder"]
 
@@ -85,6 +88,10 @@ class _CoInsertPartner(ArmPartner):
         self._arm: Any = PandaJacobianProvider(spec.extra.get("urdf_path"))
         self._forget()
 
+    @property
+    def _chain(self) -> SerialChain | None:
+        return getattr(self._arm, "chain", None)
+
     def reset(self, *, seed: int | None = None) -> None:
         """Forget the last episode; the seed has no effect, because nothing here is drawn."""
         super().reset(seed=seed)
@@ -134,20 +141,19 @@ class _CoInsertPartner(ArmPartner):
             grown = self._integral + CONTROL_PERIOD_S * growth
             self._integral = grown.clip(-_INTEGRAL_BOUND_M_S, _INTEGRAL_BOUND_M_S)
 
-    def _joint_command(self, joints: FloatArray, velocity: FloatArray) -> FloatArray:
+    def _joint_command(self, joints: FloatArray, velocity: FloatArray) -> list[float]:
         rotation, jacobian = self._rotation_and_jacobian(joints)
         if self._held_rotation is None:
             self._held_rotation = rotation
-        turn = self._hold_gain * rotation_vector(self._held_rotation @ rotation.T)
-        motion = np.concatenate([velocity @ self._base_rotation, turn.clip(-_TURN_MAX_RAD, _TURN_MAX_RAD)])
-        return damped_command(jacobian, motion, self._damping)
+        turn = rotation_vector_numbers((self._held_rotation @ rotation.T).tolist())
+        turned = [within(self._hold_gain * part, _TURN_MAX_RAD) for part in turn]
+        return damped_numbers(jacobian, [*(velocity @ self._base_rotation).tolist(), *turned], self._damping)
 
-    def _rotation_and_jacobian(self, joints: FloatArray) -> tuple[FloatArray, FloatArray]:
-        in_one_pass = getattr(self._arm, "fk_and_jacobian", None)
-        if in_one_pass is None:
-            return self._arm.fk_tcp_rotation(joints), self._arm.jacobian_6x7(joints)
-        kinematics = in_one_pass(joints)
-        return kinematics.rotation, kinematics.jacobian
+    def _rotation_and_jacobian(self, joints: FloatArray) -> tuple[FloatArray, Sequence[Sequence[float]]]:
+        if self._chain is None:
+            return self._arm.fk_tcp_rotation(joints), self._arm.jacobian_6x7(joints).tolist()
+        pose = self._chain.pose_numbers(joints.tolist())
+        return np.array(pose.rotation), pose.jacobian
 
 
 class _Branch(enum.Enum):
@@ -342,4 +348,4 @@ def _axis(pose: FloatArray) -> FloatArray:
 
 
 def _local_z(pose: FloatArray) -> FloatArray:
-    return rotations_from_quaternions(pose[None, 3:])[0, :, 2]
+    return np.array(local_z(pose[3:].tolist()))

@@ -391,7 +391,11 @@ class TestTransforms:
 def test_plain_numbers_are_those_of_the_compiled_code(arm: str):
     serial = chain(arm)
     for joints in configurations(arm, count=200):
-        position, _, jacobian = serial.tcp_kinematics(joints)
+        position, rotation, jacobian = serial.tcp_kinematics(joints)
         numbers = serial.tcp_numbers(joints.tolist())
         assert np.array(numbers.position).tobytes() == position.tobytes()
         assert np.array(numbers.columns).T.tobytes() == jacobian[:3].tobytes()
+        pose = serial.pose_numbers(joints.tolist())
+        assert np.array(pose.position).tobytes() == position.tobytes()
+        assert np.array(pose.rotation).tobytes() == rotation.tobytes()
+        assert np.array(pose.jacobian).tobytes() == jacobian.tobytes()

@@ -19,7 +19,13 @@ from chamber.partners._servo_kernels import (
     servo,
     servo_on_chain,
 )
-from chamber.partners._servo_numbers import long_axis, servo_numbers
+from chamber.partners._servo_numbers import (
+    damped_numbers,
+    local_z,
+    long_axis,
+    rotation_vector_numbers,
+    servo_numbers,
+)
 
 unit = st.floats(-1.0, 1.0)
 vectors = st.tuples(unit, unit, unit).map(np.array).filter(lambda v: np.linalg.norm(v) > 0.1)
@@ -50,6 +56,20 @@ class TestDampedInverse:
         flat[0, 0] = flat[1, 1] = 1.0
         np.testing.assert_array_equal(damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.0), np.zeros(7))
         assert damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.1)[0] > 0.0
+
+    @pytest.mark.parametrize(("rows", "joints"), [(3, 7), (6, 7), (6, 6)])
+    @pytest.mark.parametrize("damping", [0.0, 0.04])
+    def test_one_arm_in_plain_numbers_changes_no_bit(self, rows: int, joints: int, damping: float):
+        rng, commands = np.random.default_rng(5), []
+        for k in range(200):
+            jacobian, motion = rng.normal(size=(rows, joints)), 0.1 * rng.normal(size=rows)
+            if k % 10 == 0:
+                jacobian[-1] = 0.0  # singular
+            commands.append(damped_command(jacobian, motion, damping))
+            numbers = damped_numbers(jacobian.tolist(), motion.tolist(), damping)
+            assert np.array(numbers).tobytes() == commands[-1].tobytes()
+        assert np.any(commands) and (np.abs(commands) == 1.0).any()  # noqa: PT018
+        assert (np.any(commands, axis=1) == (np.arange(200) % 10 > 0)).all() == (damping == 0.0)
 
     def test_commands_are_clipped(self):
         np.testing.assert_array_equal(damped_command(np.eye(3), np.array([5.0, -5.0, 0.0]), 0.1), [1.0, -1.0, 0.0])
@@ -153,6 +173,11 @@ class TestServo:
         column = rotations_from_quaternions(np.array([quaternion]))[0, :, 0]
         assert np.array(long_axis(quaternion)).tobytes() == column.tobytes()
 
+    @given(st.tuples(unit, unit, unit, unit))
+    def test_where_a_peg_points_is_the_third_column_of_its_rotation(self, quaternion: tuple[float, ...]):
+        column = rotations_from_quaternions(np.array([quaternion]))[0, :, 2]
+        assert np.array(local_z(quaternion)).tobytes() == column.tobytes()
+
     def test_the_integral_grows_inside_its_radius_only_and_is_bounded(self):
         integrals = np.zeros((2, 3))
         targets = np.array([[0.1199, 0.0, 0.0], [0.1201, 0.0, 0.0]])
@@ -188,11 +213,21 @@ class TestRotations:
     ):
         rotation = rotation_about(axis, angle)
         vector = rotation_vector(rotation)
+        assert np.array(rotation_vector_numbers(rotation.tolist())).tobytes() == vector.tobytes()
         length = np.linalg.norm(vector)
         assert length <= np.pi + 1e-12
         assert length == pytest.approx(angle if angle >= 1e-6 else 0.0, abs=2e-8)
         if length > 0.0:
             np.testing.assert_allclose(rotation_about(vector, float(length)), rotation, atol=1e-9)
+
+    @pytest.mark.parametrize("axis", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (0, 1, 1), (1, 0, 1), (1, 1, 1)])
+    @pytest.mark.parametrize("angle", [0.0, 1e-7, 0.5, 2.1, np.pi, -2.9])
+    def test_ties_of_the_largest_component_are_broken_alike_in_plain_numbers(
+        self, axis: tuple[int, int, int], angle: float
+    ):
+        rotation = rotation_about(np.array(axis, dtype=np.float64), angle)
+        vector = rotation_vector(rotation)
+        assert np.array(rotation_vector_numbers(rotation.tolist())).tobytes() == vector.tobytes()
 
     def test_angles_below_a_millionth_are_zero(self):
         tiny = rotation_about(np.array([0.0, 0.0, 1.0]), 0.9e-6)
