@@ -82,7 +82,7 @@ class _Canvas:
         visual.global_.offwidth = max(camera.width for camera in cameras)
         visual.global_.offheight = max(camera.height for camera in cameras)
         visual.quality.offsamples = _SAMPLES_PER_PIXEL if self._is_for_people else 0
-        visual.quality.shadowsize = _SHADOW_PIXELS
+        visual.quality.shadowsize = _SHADOW_PIXELS if self._is_for_people else 0  # a map of shadows takes 16 MB
         try:
             context = _context_class()(visual.global_.offwidth, visual.global_.offheight)
             with context.as_current():
