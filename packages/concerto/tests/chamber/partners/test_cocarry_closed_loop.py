@@ -71,6 +71,18 @@ def test_the_reference_does_not_cope_with_a_partner_that_feels_nothing(rig: CoCa
     assert info["max_tilt_deg"] > 15.0
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bar_that_one_arm_drops_swings_as_wide_as_in_the_physics_the_task_was_made_with(seed: int):
+    env = make_cocarry_env(condition_id="cocarry_single_arm_positive_control", root_seed=seed, limits="documented")
+    arm, idle = team()[EGO], np.zeros(8)
+    obs, _ = env.reset(seed=seed)
+    is_over = False
+    while not is_over:
+        obs, _, success, is_over, info = env.step({EGO: arm.act(obs), PARTNER: idle})
+        assert not success
+    assert 74.0 < info["max_tilt_deg"] < 78.0
+
+
 def test_copies_that_begin_anew_by_themselves_are_carried_as_each_would_be_alone():
     n, horizon = 3, 20
     together = Stage1AutoResetWrapper(
