@@ -45,14 +45,16 @@ def test_every_command_of_the_tutorial_runs_in_order(tmp_path: Path):
             said = TUTORIAL.partition("```text\n")[2].partition("\nVideo")[0]
             assert said in done.stdout
         if command.startswith("chamber run cocarry --import lazy"):
-            assert TUTORIAL.split("```text\n")[2].partition("```")[0] in done.stdout
+            assert TUTORIAL.split("```text\n")[3].partition("```")[0] in done.stdout
+        if command == "chamber replay runs/first":
+            assert done.stdout == TUTORIAL.split("```text\n")[2].partition("```")[0]
     assert (tmp_path / "first.mp4").stat().st_size > 50_000
 
 
 def test_the_lazy_partner_does_what_the_tutorial_says(tmp_path: Path):
     lazy, played, environment = python_blocks(TUTORIAL)
     (tmp_path / "lazy.py").write_text(lazy)
-    said = TUTORIAL.split("```text\n")[2].partition("```")[0]
+    said = TUTORIAL.split("```text\n")[3].partition("```")[0]
     assert run_python(played, cwd=tmp_path) == said
     assert run_python(environment, cwd=tmp_path) == "(1, 9)\n"
 

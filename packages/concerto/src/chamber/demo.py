@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -85,8 +84,7 @@ def run_demo(
     from chamber.cell.runner import run_cell
     from chamber.cell_report import render_cell_page
     from chamber.cell_report.page import headline
-    from ripieno.errors import IntegrityError
-    from ripieno.verify import verify
+    from chamber.rollout._demo_ending import say_ending
 
     with progress_bar(cell.n_episodes) as progress, TemporaryDirectory() as scratch:
         result = run_cell(
@@ -98,25 +96,16 @@ def run_demo(
             pages={"index.html": lambda record: render_cell_page(record, learning=learning.section())},
             progress=progress,
         )
-    report = verify(folder, expect=result.digest)
-    if not report.ok:
-        raise IntegrityError(f"the run that was just written does not verify: {report.first_problem}")
-    summary = {
-        "folder": str(folder),
-        "page": str(folder / "index.html"),
-        "digest": result.digest,
-        "verified": report.ok,
-        "headline": headline(result.record),
-        "learning": learning.headline(),
-    }
-    if as_json:
-        click.echo(json.dumps(summary))
-        return
-    click.echo(summary["headline"])
-    if summary["learning"] is not None:
-        click.echo(summary["learning"])
-    click.echo(f"Verified: every file of {folder} is as it was written (digest {result.digest}).")
-    click.echo(f"Look at {folder / 'index.html'}; check again with: ripieno verify {folder} --expect {result.digest}")
+    learned = learning.headline()
+    came_out = headline(result.record)
+    say_ending(
+        folder,
+        result.digest,
+        as_json=as_json,
+        headlines=[came_out] if learned is None else [came_out, learned],
+        summary={"headline": came_out, "learning": learned},
+        next_step=f"check again with: ripieno verify {folder} --expect {result.digest}",
+    )
 
 
 def _read_cell(cell_path: Path | None, checkpoint: Path | None) -> tuple[Cell, str, Path | None]:

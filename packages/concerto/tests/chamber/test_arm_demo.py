@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chamber.rollout.replay import replay_session
 from chamber.rollout.session import read_session
 from ripieno.verify import verify
 
@@ -71,3 +72,9 @@ def test_an_existing_folder_is_refused(first: tuple[Path, dict]):
     assert done.returncode == 2
     assert "exists already" in done.stderr
     assert verify(first[0]).ok
+
+
+def test_a_replay_makes_the_page_of_the_demo_again(first: tuple[Path, dict]):
+    replay = replay_session(first[0])
+    assert replay.holds
+    assert [(file.name, file.holds) for file in replay.files] == [("episodes.json", True), ("index.html", True)]

@@ -24,7 +24,9 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
 
     First the folder is verified. Then every episode is played again from its seed, and every action, observation and
     reward is compared: bit for bit when this machine has the processor features and package versions of the one that
-    recorded it, within a tolerance otherwise. So is what the log says became of each episode.
+    recorded it, within a tolerance otherwise. So is what the log says became of each episode. The table episodes.json
+    and the page index.html are made again from the log, and the pictures from the episodes, and compared with those of
+    the folder; what could not be compared is said.
 
     \b
     Examples:
@@ -49,6 +51,9 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
             if not episode.is_identical:
                 where = f"{episode.round_name}, episode {episode.episode_idx + 1}: {episode.where}"
                 click.echo(f"{where} differs by {episode.largest_difference:g}")
+        click.echo("Of every episode: actions, observations, rewards, seed, and what became of it.")
+        for file in replay.files:
+            click.echo(f"{file.name} {file.words}.")
         if len(replay.episodes) < replay.n_planned:
             click.echo(f"It was interrupted: {replay.n_planned} episodes were planned.")
         click.echo("The session holds." if replay.holds else "The session does not come out as it was recorded.")

@@ -208,6 +208,7 @@ def _how_to_check() -> Section:
         text="""
 'ripieno verify FOLDER' checks every byte of the folder that holds this page against run.json and the hash chain in
 events.jsonl. 'chamber replay FOLDER' also plays every episode again and compares every action, observation and
-reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere.
+reward: bit for bit on the kind of machine that recorded them, within a tolerance elsewhere. Then it makes this page
+again, with its pictures, and compares.
 """,
     )

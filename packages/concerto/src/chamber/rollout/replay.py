@@ -1,25 +1,31 @@
-"""Play a recorded session again and compare: bit for bit on the same kind of machine, within a tolerance elsewhere."""
+"""Play a recorded session again and compare: bit for bit on the same kind of machine, within a tolerance elsewhere.
+
+What the folder shows besides its log, the page and the table of episodes, is held against the log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chamber.rollout.config import make_environment, make_team
+from chamber.rollout._album import Album
+from chamber.rollout._shown_files import FileReplay, compare_shown_files
+from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Episode, Trajectory, play_episode
-from chamber.rollout.session import RoundRecord, SessionRecord, read_session, trajectory_name
+from chamber.rollout.session import Page, RoundRecord, SessionRecord, read_session, trajectory_name
 from ripieno import run as run_folders
 from ripieno._layout import check_artifact_name
 from ripieno.errors import InputError, IntegrityError
 from ripieno.verify import verify
 
-__all__ = ["TOLERANCE", "EpisodeReplay", "Replay", "replay_session"]
+__all__ = ["TOLERANCE", "EpisodeReplay", "FileReplay", "Replay", "replay_session"]
 
 TOLERANCE = 1e-4
 """Largest difference of any recorded number (m, rad, their rates, action units) that counts as the same elsewhere.
@@ -61,24 +67,34 @@ class Replay:
         n_planned: how many the configuration asks for; an interrupted session has fewer.
         same_machine: this machine has the processor features and package versions of the one that recorded it.
         tolerance: what may differ: nothing on the same kind of machine.
+        files: one row per file that shows results: the table of episodes, the page, and what nobody can make again.
     """
 
     episodes: tuple[EpisodeReplay, ...]
     n_planned: int
     same_machine: bool
     tolerance: float
+    files: tuple[FileReplay, ...]
 
     @property
     def holds(self) -> bool:
-        """Whether every episode came out as recorded."""
-        return all(episode.largest_difference <= self.tolerance for episode in self.episodes)
+        """Whether every episode came out as recorded, and no file says anything else."""
+        return _all_hold(self.episodes, self.tolerance) and not any(file.holds is False for file in self.files)
 
 
-def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: None) -> Replay:
+def replay_session(
+    folder: Path, *, page: Page | None = None, progress: Progress = lambda _done, _words: None
+) -> Replay:
     """Verify a session's folder, play its episodes again and compare.
 
     A folder verifies whoever sealed it. What its log claims is therefore held against what the configuration gives:
-    the episodes and their seeds, every array, and what became of each.
+    the episodes and their seeds, every array, and what became of each. What its page and its table of episodes show is
+    held against the log, and pictures against those that are taken again, where this machine can.
+
+    Args:
+        folder: of the session.
+        page: what made ``index.html``, when it was neither `chamber.rollout.page.render_session_page` nor the demo.
+        progress: called with the number of episodes done and a few words.
 
     Raises:
         InputError: no session, one without any episode yet, or it cannot be played here.
@@ -92,9 +108,10 @@ def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: N
     if manifest.get("summary") not in (None, {played.name: played.summary() for played in record.rounds}):
         raise IntegrityError(f"{folder}: the summary in run.json does not say what the log says")
     same_machine = _is_same_machine(manifest)
+    album = Album(folder / "index.html", partial(_playable, folder, record.rounds[0]))
     rows: list[EpisodeReplay] = []
     for played in record.rounds:
-        with closing(_environment(folder, played)) as env:
+        with closing(_environment(folder, played, render=album.is_rendered)) as env:
             ego = played.config.ego
             team = make_team(
                 played.config,
@@ -106,12 +123,29 @@ def replay_session(folder: Path, *, progress: Progress = lambda _done, _words: N
             for index, episode in enumerate(played.episodes):
                 progress(len(rows), f"{played.name}, episode {index + 1}")
                 recorded = _recorded(folder, played.name, episode)
-                again = play_episode(env, team, seed=played.config.initial_state_seed(index), episode_idx=index)
+                look = album.begin(env, played.name, index)
+                seed = played.config.initial_state_seed(index)
+                again = play_episode(env, team, seed=seed, episode_idx=index, spectator=look)
+                album.finish(again, telling_step=team.telling_step())
                 rows.append(_compared(played.name, episode, recorded, again, same_machine=same_machine))
     if not rows:
         raise InputError(f"{folder} has no episode to play again: it was interrupted before its first one ended")
     n_planned = sum(played.config.episodes for played in record.rounds)
-    return Replay(tuple(rows), n_planned, same_machine, 0.0 if same_machine else TOLERANCE)
+    tolerance = 0.0 if same_machine else TOLERANCE
+    files = compare_shown_files(
+        folder,
+        record,
+        album,
+        page=page,
+        versions=manifest["versions"],
+        same_machine=same_machine,
+        is_true=_all_hold(rows, tolerance),
+    )
+    return Replay(tuple(rows), n_planned, same_machine, tolerance, tuple(files))
+
+
+def _all_hold(episodes: Sequence[EpisodeReplay], tolerance: float) -> bool:
+    return all(episode.largest_difference <= tolerance for episode in episodes)
 
 
 def _require_what_was_planned(folder: Path, record: SessionRecord, *, is_complete: bool) -> None:
@@ -135,9 +169,15 @@ def _require_what_was_planned(folder: Path, record: SessionRecord, *, is_complet
                     raise IntegrityError(f"{folder}: {field} of {where} is {episode.get(field)!r}, not {expected}")
 
 
-def _environment(folder: Path, played: RoundRecord) -> Any:
+def _playable(folder: Path, played: RoundRecord) -> SessionConfig:
+    """Give what a round plays, when it can be played here."""
+    _environment(folder, played).close()
+    return played.config
+
+
+def _environment(folder: Path, played: RoundRecord, *, render: bool = False) -> Any:
     try:
-        return make_environment(played.config)
+        return make_environment(played.config, render=render)
     except KeyError as error:
         raise InputError(f"{folder} cannot be played again here: {error.args[0]}") from error
 

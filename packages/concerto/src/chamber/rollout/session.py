@@ -28,7 +28,16 @@ from chamber.rollout.team import Team
 from ripieno.errors import InputError
 from ripieno.run import RunWriter, read_events, read_manifest
 
-__all__ = ["RoundRecord", "SessionRecord", "SessionResult", "read_session", "run_session", "trajectory_name"]
+__all__ = [
+    "Page",
+    "RoundRecord",
+    "SessionRecord",
+    "SessionResult",
+    "episode_table",
+    "read_session",
+    "run_session",
+    "trajectory_name",
+]
 
 EPISODE_EVENT = "episode"
 TEAM_EVENT = "team"
@@ -36,6 +45,7 @@ SESSION_KIND = "session"
 _ROUND_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 Page = Callable[["SessionRecord", Sequence[Snapshot]], str]
+"""Makes a page of a record and pictures."""
 Progress = Callable[[int, str], None]
 
 
@@ -134,8 +144,7 @@ def run_session(
                     run.artifact(trajectory_name(name, episode.episode_idx), episode.trajectory.to_bytes())
                     run.event(EPISODE_EVENT, round=name, **episode.to_event())
         record = read_session(folder)
-        table = {played.name: played.episodes for played in record.rounds}
-        run.artifact("episodes.json", json.dumps(table, indent=1, sort_keys=True) + "\n")
+        run.artifact("episodes.json", episode_table(record))
         if page is not None:
             progress(record.n_episodes, "the page")
             run.artifact("index.html", page(record, pictures.snapshots if pictures else ()))
@@ -182,6 +191,12 @@ def read_session(folder: Path) -> SessionRecord:
     except (KeyError, TypeError, ValidationError) as error:
         raise InputError(f"{folder} is no session that this version can read: {error!r}") from error
     return SessionRecord(rounds, str(manifest["config_sha256"]))
+
+
+def episode_table(record: SessionRecord) -> str:
+    """Give the text of ``episodes.json``: what became of every episode, by round."""
+    table = {played.name: played.episodes for played in record.rounds}
+    return json.dumps(table, indent=1, sort_keys=True) + "\n"
 
 
 def trajectory_name(round_name: str, episode_idx: int) -> str:

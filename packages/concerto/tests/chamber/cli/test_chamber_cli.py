@@ -52,9 +52,16 @@ def test_a_session_verifies_and_replays(push: Path):
     done = run("replay", push, cwd=push.parent)
     assert done.returncode == 0, done.stderr
     assert "2 of 2 episodes are identical; compared bit for bit." in done.stdout
+    assert "actions, observations, rewards, seed, and what became of it" in done.stdout
+    assert "episodes.json says what the log says." in done.stdout
+    assert "index.html says what the log says; its 1 strip of pictures came out again, to the bit." in done.stdout
     summary = json.loads(run("replay", push, "--json", cwd=push.parent).stdout)
     assert summary["holds"] is True
     assert len(summary["episodes"]) == 2
+    assert [(file["name"], file["holds"]) for file in summary["files"]] == [
+        ("episodes.json", True),
+        ("index.html", True),
+    ]
 
 
 def test_the_planar_task_has_pictures_and_videos(push: Path, tmp_path: Path):

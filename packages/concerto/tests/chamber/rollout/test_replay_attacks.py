@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from chamber.rollout.config import SessionConfig
 from chamber.rollout.episode import MAX_BYTES, Trajectory
+from chamber.rollout.page import render_session_page
 from chamber.rollout.replay import replay_session
-from chamber.rollout.session import run_session
+from chamber.rollout.session import read_session, run_session
+from chamber.rollout.snapshots import SessionPictures
 from ripieno.errors import InputError, IntegrityError
-from ripieno.run import RunWriter, read_events, read_manifest
+from ripieno.run import RunWriter, environment, read_events, read_manifest
 from ripieno.verify import verify
 
 Fields = dict[str, Any]
@@ -40,6 +45,7 @@ def forge(
     team: Fields | None = None,
     summary: Fields | None = None,
     is_finished: bool = True,
+    files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
     """Write the session again with the real writer, with one thing changed, so that the folder verifies."""
     manifest = read_manifest(honest)
@@ -56,6 +62,8 @@ def forge(
             run.artifact(name, content)
         if changed is not None:
             run.event("episode", **changed)
+    for name, content in files.items():
+        run.artifact(name, content)
     if is_finished:
         run.finish(summary=manifest["summary"] if summary is None else summary)
     assert verify(folder).ok, "no verification of bytes can see it"
@@ -217,3 +225,163 @@ def test_a_file_that_is_no_trajectory_is_named(honest: Path, tmp_path: Path, dat
     folder = forge(honest, tmp_path / "lie", data=lambda _: content)
     with pytest.raises(IntegrityError, match=r"trajectories/push/0000\.npz"):
         replay_session(folder)
+
+
+# --- what a folder shows besides its log ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A session with a page that has pictures."""
+    folder = tmp_path_factory.mktemp("shown") / "run"
+    pictures = SessionPictures(take=lambda env: env.unwrapped.picture())
+    rounds = {"push": SessionConfig.of("mpe_cooperative_push", episodes=2)}
+    run_session(rounds, folder, page=render_session_page, pictures=pictures)
+    return folder
+
+
+def files_of(folder: Path, **changed: bytes) -> dict[str, bytes]:
+    names = {"episodes": "episodes.json", "index": "index.html"}
+    return {name: changed.get(key, (folder / name).read_bytes()) for key, name in names.items()}
+
+
+def verdicts(folder: Path) -> dict[str, tuple[bool | None, str]]:
+    return {file.name: (file.holds, file.words) for file in replay_session(folder).files}
+
+
+def test_a_page_and_a_table_that_say_what_the_log_says_hold(shown: Path, tmp_path: Path):
+    same = forge(shown, tmp_path / "same", files=files_of(shown))
+    assert replay_session(same).holds
+    assert verdicts(same) == {
+        "episodes.json": (True, "says what the log says"),
+        "index.html": (True, "says what the log says; its 1 strip of pictures came out again, to the bit"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"mean reward is", b"least reward is"),
+        (b"<td>", b"<td><b>1</b>"),
+        (b"</body>", b"<script>alert(1)</script></body>"),
+        (b"push_cooperative", b"my_own_partner"),
+        (b"Control step 25", b"Control step 24"),
+    ],
+)
+def test_a_page_whose_words_were_changed_and_sealed_is_found(shown: Path, tmp_path: Path, old: bytes, new: bytes):
+    page = (shown / "index.html").read_bytes()
+    assert old in page
+    folder = forge(shown, tmp_path / "lie", files=files_of(shown, index=page.replace(old, new, 1)))
+    replay = replay_session(folder)
+    assert all(row.is_identical for row in replay.episodes)
+    assert not replay.holds
+    holds, words = verdicts(folder)["index.html"]
+    assert holds is False
+    assert "is not the page that the log gives: line " in words
+
+
+def _repainted(page: bytes, change: Callable[[Any], Any]) -> bytes:
+    """Exchange the picture of a page for a changed one."""
+    start = page.index(b"base64,") + len(b"base64,")
+    end = page.index(b'"', start)
+    buffer = io.BytesIO()
+    change(Image.open(io.BytesIO(base64.b64decode(page[start:end])))).save(buffer, format="PNG")
+    return page[:start] + base64.b64encode(buffer.getvalue()) + page[end:]
+
+
+def _with_a_spot(picture: Any) -> Any:
+    """Paint over a square of the size of a robot, in another brightness than there is."""
+    picture = picture.convert("RGB")
+    is_bright = sum(picture.getpixel((110, 110))) > 384
+    picture.paste((0, 0, 0) if is_bright else (255, 255, 255), (100, 100, 120, 120))
+    return picture
+
+
+def _empty(picture: Any) -> Any:
+    return Image.new("RGB", picture.size)
+
+
+def _of_another_size(picture: Any) -> Any:
+    return picture.resize((picture.width // 2, picture.height // 2))
+
+
+@pytest.mark.parametrize("change", [_with_a_spot, _empty, _of_another_size])
+def test_a_picture_that_the_episode_does_not_give_is_found(shown: Path, tmp_path: Path, change: Callable[[Any], Any]):
+    page = _repainted((shown / "index.html").read_bytes(), change)
+    folder = forge(shown, tmp_path / "lie", files=files_of(shown, index=page))
+    assert not replay_session(folder).holds
+    holds, words = verdicts(folder)["index.html"]
+    assert (holds, words.partition(":")[0]) == (False, "has a picture that the episode does not give")
+
+
+def test_a_picture_that_differs_like_two_graphics_drivers_holds(shown: Path, tmp_path: Path):
+    page = _repainted(
+        (shown / "index.html").read_bytes(), lambda old: old.convert("RGB").point(lambda value: value // 2 * 2)
+    )
+    folder = forge(shown, tmp_path / "driver", files=files_of(shown, index=page))
+    assert replay_session(folder).holds
+    assert verdicts(folder)["index.html"][1].endswith("1 strip of pictures came out again")
+
+
+@pytest.mark.parametrize("picture", [b"", b"AAAA", b"!!!", base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40))])
+def test_something_in_the_place_of_a_picture_is_found(shown: Path, tmp_path: Path, picture: bytes):
+    page = (shown / "index.html").read_bytes()
+    start = page.index(b"base64,") + len(b"base64,")
+    lie = page[:start] + picture + page[page.index(b'"', start) :]
+    assert not replay_session(forge(shown, tmp_path / "lie", files=files_of(shown, index=lie))).holds
+
+
+def test_a_page_without_its_pictures_says_nothing_that_is_not_so(honest: Path, shown: Path, tmp_path: Path):
+    plain = render_session_page(read_session(honest)).encode()
+    folder = forge(honest, tmp_path / "plain", files={"index.html": plain})
+    assert verdicts(folder) == {"index.html": (True, "says what the log says; it has no pictures")}
+
+
+def test_a_table_of_episodes_that_was_changed_and_sealed_is_found(shown: Path, tmp_path: Path):
+    table = (shown / "episodes.json").read_bytes()
+    lie = table.replace(b'"success": null', b'"success": true', 1)
+    assert lie != table
+    folder = forge(shown, tmp_path / "lie", files=files_of(shown, episodes=lie))
+    assert not replay_session(folder).holds
+    assert verdicts(folder)["episodes.json"] == (False, "does not say what the log says")
+
+
+def test_what_nobody_can_make_again_is_said(shown: Path, tmp_path: Path):
+    folder = forge(shown, tmp_path / "more", files={**files_of(shown), "results.html": b"<p>All succeed</p>"})
+    assert replay_session(folder).holds
+    assert verdicts(folder)["results.html"] == (None, "was not compared: no replay makes it")
+
+
+def test_a_page_of_ones_own_is_compared_with_what_makes_it(honest: Path, tmp_path: Path):
+    def own(record: Any, _snapshots: Any) -> str:
+        return f"{record.n_episodes} episodes\n"
+
+    folder = forge(honest, tmp_path / "own", files={"index.html": b"2 episodes\n"})
+    assert not replay_session(folder).holds
+    assert replay_session(folder, page=own).holds
+    lie = forge(honest, tmp_path / "lie", files={"index.html": b"3 episodes\n"})
+    assert not replay_session(lie, page=own).holds
+
+
+def test_a_page_of_another_version_is_left_open_and_that_is_said(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    there = environment()
+    monkeypatch.setattr(
+        "ripieno.run.environment", lambda: {**there, "versions": {**there["versions"], "jinja2": "1.0"}}
+    )
+    folder = forge(honest, tmp_path / "old", files={"index.html": b"as it looked once"})
+    monkeypatch.undo()
+    replay = replay_session(folder)
+    assert replay.holds
+    (file,) = replay.files
+    assert file.holds is None
+    assert file.words.endswith("it was made with jinja2 1.0, where pages may look different")
+
+
+def test_nothing_is_compared_with_a_log_that_does_not_hold(shown: Path, tmp_path: Path):
+    folder = forge(
+        shown, tmp_path / "lie", episode=lambda fields: {**fields, "total_reward": "none"}, files=files_of(shown)
+    )
+    assert not replay_session(folder).holds
+    assert {holds for holds, _ in verdicts(folder).values()} == {None}
