@@ -20,6 +20,8 @@ from agentinputlab.contracts import (
     EvidenceKind,
     ExecutionTrace,
     ExternalDependencyError,
+    Intervention,
+    InterventionContext,
     ProfileKind,
     RunnerKind,
     RuntimeProbe,
@@ -29,6 +31,7 @@ from agentinputlab.contracts import (
     WorkerRequest,
     WorkerResponse,
 )
+from agentinputlab.contracts.lifecycle import is_intervention
 
 
 def test_core_is_the_contracts_by_another_name():
@@ -153,3 +156,37 @@ def test_a_composite_result_is_named_by_its_content():
     assert result("x").result_hash == result("x").result_hash != result("y").result_hash
     with pytest.raises(ValidationError, match="trace is of m/other"):
         result("x", "other")
+
+
+def whole(**changes):
+    members = {"method_id": "m", "release_id": "m.r", "family": SemanticFamily.ACQUIRE, "propose": lambda *_: None}
+    return {name: item for name, item in (members | changes).items() if item is not ...}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [whole(), whole(family="own"), whole(release_id=None), whole(propose=None)]
+    + [whole(**{name: ...}) for name in whole()],
+    ids=lambda members: ",".join(f"{name}={item}" for name, item in members.items() if not callable(item)),
+)
+def test_an_intervention_is_told_as_the_protocol_tells_it(members):
+    of_the_class = type("Members", (), members)
+    on_the_object = type("Empty", (), {})()
+    vars(on_the_object).update(members)
+    for value in (of_the_class(), on_the_object, of_the_class, None):
+        assert is_intervention(value) == isinstance(value, Intervention)
+
+
+def test_a_context_with_other_services_is_a_copy_with_all_its_checks():
+    class Own(InterventionContext):
+        """A context that adds nothing, so that copying it is left to its class."""
+
+    for kind in (InterventionContext, Own):
+        context = kind(backend="b", seed=3, run_config={"a": [1]}, strict_intent=False)
+        other = context.with_services(backend=None, monitor="m")
+        assert type(other) is kind
+        assert (other.backend, other.monitor, other.seed, other.strict_intent) == (None, "m", 3, False)
+        assert other.run_config == context.run_config
+        assert other.run_config is not context.run_config
+        with pytest.raises(ValidationError, match="seed must be an integer"):
+            context.with_services(seed="3")

@@ -17,6 +17,7 @@ from agentinputlab.contracts import (
     TraceEvent,
     TracePhase,
     ValidationError,
+    content_hash,
 )
 
 STATE = FrozenAgentState(query="q", instruction="i", messages=(Message("user", "m"),), metadata={"a": 1, "b": 2})
@@ -189,3 +190,9 @@ def test_a_trace_grows_by_copies():
 def test_counters_are_finite_and_not_negative(counters):
     with pytest.raises(ValidationError, match="counters"):
         ExecutionTrace("m", "m.r", counters=counters)
+
+
+def test_json_and_hash_are_those_that_each_alone_gives():
+    fresh, asked = patch(PatchOperation(PatchOp.REPLACE_QUERY, "x")), patch(PatchOperation(PatchOp.REPLACE_QUERY, "x"))
+    assert asked.patch_hash == content_hash(asked.as_dict())
+    assert fresh.json_and_hash() == asked.json_and_hash() == (asked.as_dict(), asked.patch_hash)

@@ -1,9 +1,11 @@
 """One text and one hash per value."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from agentinputlab.contracts import (
     ExecutionBudget,
     FrozenAgentState,
     InputPatch,
+    PatchOp,
     canonical_json,
     content_hash,
     deep_freeze_jsonable,
@@ -123,3 +126,55 @@ def test_freeze_mapping_takes_a_mapping_or_none_only():
     assert dict(freeze_mapping({"a": 1})) == {"a": 1}
     with pytest.raises(TypeError, match="mapping"):
         freeze_mapping([("a", 1)])
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A value whose parts are all of the less common kinds."""
+
+    name: object
+    parts: object
+
+
+def by_the_book(value):
+    """The JSON form of a value, one rule after the other."""
+    if isinstance(value, Enum):
+        return by_the_book(value.value)
+    if isinstance(value, Odd):
+        return {"name": by_the_book(value.name), "parts": by_the_book(value.parts)}
+    if isinstance(value, Mapping):
+        return {key.value if isinstance(key, Enum) else key: by_the_book(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [by_the_book(item) for item in value]
+    return value
+
+
+odd_values = st.recursive(
+    json_values | st.sampled_from((*PatchOp, Colour.RED)),
+    lambda inner: (
+        st.builds(Odd, inner, inner)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text("ab", max_size=2) | st.sampled_from(PatchOp), inner, max_size=3).map(MappingProxyType)
+    ),
+    max_leaves=12,
+)
+
+
+@given(odd_values)
+def test_every_kind_has_its_json_form_wherever_it_stands(value):
+    expected = by_the_book(value)
+    assert repr(to_jsonable(value)) == repr(expected)
+    assert repr(to_jsonable(deep_freeze_jsonable(value))) == repr(expected)
+
+
+@pytest.mark.parametrize("levels", range(97, 104))
+def test_the_deepest_container_is_the_hundredth_whatever_it_is(levels):
+    for wrap in (lambda inner: {"a": inner}, lambda inner: (inner,), lambda inner: Pair(1, inner)):
+        value = "text"
+        for _ in range(levels):
+            value = wrap(value)
+        if levels <= 100:
+            to_jsonable(value)
+        else:
+            with pytest.raises(ValueError, match="nested more than 100 levels"):
+                to_jsonable(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from dataclasses import fields
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -132,6 +135,32 @@ def test_usage_refuses_amounts_that_are_none(bad: object) -> None:
 def test_usage_refuses_money_that_is_none(bad: float) -> None:
     with pytest.raises(ValidationError, match=r"ResourceUsage\.cost_usd"):
         ResourceUsage(cost_usd=bad)
+
+
+@given(
+    st.lists(
+        st.sampled_from([0, 1, 10**400, -1, True, 0.0, -0.0, 0.5, 1e308, -0.5, math.inf, math.nan, "1", None]),
+        min_size=len(fields(ResourceUsage)),
+        max_size=len(fields(ResourceUsage)),
+    )
+)
+def test_usage_is_refused_exactly_when_one_of_its_amounts_is(amounts: list[Any]) -> None:
+    names = [field.name for field in fields(ResourceUsage)]
+
+    def is_refused(**usage: Any) -> bool:
+        try:
+            ResourceUsage(**usage)
+        except ValidationError:
+            return True
+        return False
+
+    alone = [name for name, amount in zip(names, amounts, strict=True) if is_refused(**{name: amount})]
+    assert is_refused(**dict(zip(names, amounts, strict=True))) == bool(alone)
+
+
+def test_usage_is_zero_until_something_was_used() -> None:
+    assert ResourceUsage().is_zero
+    assert not any(ResourceUsage(**{field.name: 1}).is_zero for field in fields(ResourceUsage))
 
 
 small = st.integers(0, 3)

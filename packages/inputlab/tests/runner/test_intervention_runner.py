@@ -569,3 +569,18 @@ def test_usage_of_the_record_is_that_of_the_monitor() -> None:
     )
     assert monitor.snapshot(record.monitor_run_id).usage == record.usage
     assert record.usage + ResourceUsage() == record.usage
+
+
+def test_a_run_can_give_the_patched_state_with_its_record() -> None:
+    runner = InterventionRunner()
+    record, output = runner.run_applied(does(lambda state, _context: patch(state)), STATE, InterventionContext())
+    assert output == record.patch.apply(STATE)
+    assert output.state_hash == record.output_state_hash
+
+
+def test_a_run_never_gets_the_configuration_of_the_context_itself() -> None:
+    context = InterventionContext(run_config={"a": [1]})
+    kept: list[Any] = []
+    InterventionRunner().run(does(lambda state, given: kept.append(given.run_config) or patch(state)), STATE, context)
+    assert kept == [context.run_config]
+    assert kept[0] is not context.run_config

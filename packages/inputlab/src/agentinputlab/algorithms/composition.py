@@ -20,7 +20,7 @@ from agentinputlab.contracts.errors import (
     BudgetExceededError,
     ValidationError,
 )
-from agentinputlab.contracts.lifecycle import Intervention, InterventionContext
+from agentinputlab.contracts.lifecycle import Intervention, InterventionContext, is_intervention
 from agentinputlab.contracts.patch import CLARIFICATION_KEY, InputPatch, PatchOperation
 from agentinputlab.contracts.serialization import content_hash
 from agentinputlab.contracts.state import ExecutionBudget, FrozenAgentState
@@ -66,7 +66,7 @@ class ComposedIntervention(Record):
         for index, member in enumerate(cast("Sequence[object]", members)):
             if isinstance(member, ComposedIntervention):
                 flat += member.members
-            elif isinstance(member, Intervention) and not isinstance(member, type):
+            elif is_intervention(member) and not isinstance(member, type):
                 flat.append(member)
             else:
                 raise ValidationError(f"members[{index}] must be an intervention, got {type(member).__name__}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentinputlab.contracts.errors import AlgorithmUnavailableError, ValidationError
 from agentinputlab.registry import AlgorithmRegistry
+
+if TYPE_CHECKING:
+    from inspect import Signature
 
 __all__ = ["PLUGIN_GROUP", "make_intervention"]
 
@@ -23,17 +26,29 @@ def make_intervention(release_id: str, parameters: dict[str, Any]) -> Any:
         AlgorithmUnavailableError: it cannot be run here.
         ValidationError: a parameter is unknown, missing or wrong.
     """
-    import inspect
-
     constructor = _constructor(release_id)
     try:
-        inspect.signature(constructor).bind(**parameters)
+        _signature(constructor).bind(**parameters)
     except TypeError as error:
-        known = ", ".join(inspect.signature(constructor).parameters) or "none"
+        known = ", ".join(_signature(constructor).parameters) or "none"
         is_registered = AlgorithmRegistry.default().has_release(release_id)
         hint = f"; see 'agentinputlab show {release_id} --parameters'" if is_registered else ""
         raise ValidationError(f"parameters of {release_id} do not fit: {error}; it has: {known}{hint}") from error
     return constructor(**parameters)
+
+
+def _signature(constructor: Any) -> Signature:
+    """Give what a constructor takes; of a class, of which many objects are made, it is found out once."""
+    from inspect import signature
+
+    return _signature_of_class(constructor) if isinstance(constructor, type) else signature(constructor)
+
+
+@lru_cache(maxsize=256)
+def _signature_of_class(constructor: type) -> Signature:
+    from inspect import signature
+
+    return signature(constructor)
 
 
 @cache

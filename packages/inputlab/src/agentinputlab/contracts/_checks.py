@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from enum import Enum
 from typing import Any, TypeVar, cast
 
 from agentinputlab.contracts.errors import ValidationError
-from agentinputlab.contracts.serialization import content_hash, freeze_mapping
+from agentinputlab.contracts.serialization import field_names, freeze_mapping, json_hash, to_jsonable
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Record:
@@ -19,8 +22,7 @@ class Record:
     __slots__ = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        names = [field.name for field in fields(cast("Any", self))]
-        return _rebuild, (type(self), {name: _thaw(getattr(self, name)) for name in names})
+        return _rebuild, (type(self), {name: _thaw(getattr(self, name)) for name in field_names(type(self))})
 
 
 def _rebuild(kind: type[T], values: dict[str, Any]) -> T:
@@ -47,8 +49,16 @@ class Hashed(Record):
         try:
             return self._content_hash
         except AttributeError:
-            put(self, _content_hash=content_hash(self))
-            return self._content_hash
+            return self.json_and_hash()[1]
+
+    def json_and_hash(self) -> tuple[dict[str, Any], str]:
+        """Give the record as JSON values, and `remembered_hash`: both for the price of one."""
+        value: dict[str, Any] = to_jsonable(self)
+        try:
+            return value, self._content_hash
+        except AttributeError:
+            put(self, _content_hash=json_hash(value))
+            return value, self._content_hash
 
 
 def put(record: object, **values: object) -> None:
@@ -100,9 +110,14 @@ def flag(value: object, name: str) -> bool:
     return value
 
 
+def member(value: object, kind: type[E]) -> E:
+    """Give the member of an enumeration that a value is or names, as calling the enumeration does."""
+    return value if isinstance(value, kind) else kind(value)
+
+
 def frozen(value: object, name: str) -> Mapping[str, Any]:
     """Give a detached read-only copy of a mapping of JSON values."""
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise ValidationError(f"{name} must be a mapping, got {type(value).__name__}")
     try:
         return freeze_mapping(cast("Mapping[str, Any]", value))
@@ -137,7 +152,7 @@ def digest(value: object, name: str) -> str:
 
 def is_digest(value: object) -> bool:
     """Tell whether a value is a lowercase hex SHA-256."""
-    return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def exact_fields(
@@ -159,8 +174,7 @@ def exact_fields(
 
 def load(kind: type[T], value: object, name: str) -> T:
     """Make a dataclass of a mapping that has its fields and no other ones."""
-    names = [field.name for field in fields(cast("Any", kind))]
-    mapping = exact_fields(value, name, allowed=names)
+    mapping = exact_fields(value, name, allowed=field_names(kind))
     try:
         return kind(**mapping)
     except TypeError as error:  # a field without default is missing

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
 from agentinputlab.contracts._checks import Record, digest, entries, flag, frozen, put, text
 from agentinputlab.contracts.enums import ProfileKind, SemanticFamily
@@ -12,7 +12,7 @@ from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.evidence import Evidence
 from agentinputlab.contracts.intent import IntentContract
 from agentinputlab.contracts.patch import InputPatch
-from agentinputlab.contracts.serialization import content_hash, to_jsonable
+from agentinputlab.contracts.serialization import content_hash, field_names, to_jsonable
 from agentinputlab.contracts.state import FrozenAgentState
 from agentinputlab.contracts.trace import ExecutionTrace
 
@@ -77,6 +77,19 @@ class InterventionContext:
             )
         put(self, run_config=frozen(self.run_config, "InterventionContext.run_config"))
 
+    def with_services(self, **services: Any) -> InterventionContext:
+        """Give a context with other services; as `dataclasses.replace`, for every run needs one.
+
+        Args:
+            services: field, such as ``backend``, to what takes its place.
+        """
+        if type(self) is not InterventionContext:  # one that adds to it knows itself how it is copied
+            return replace(self, **services)
+        made = object.__new__(InterventionContext)
+        put(made, **{name: getattr(self, name) for name in field_names(InterventionContext)} | services)
+        made.__post_init__()
+        return made
+
 
 class _Release(Protocol):
     """What every release is called by."""
@@ -104,6 +117,17 @@ class Intervention(_Release, Protocol):
     def propose(self, state: FrozenAgentState, context: InterventionContext) -> InputPatch:
         """Give the patch for a state."""
         ...
+
+
+_MEMBERS = ("method_id", "release_id", "family", "propose")
+
+
+def is_intervention(value: object) -> TypeGuard[Intervention]:
+    """Tell what ``isinstance(value, Intervention)`` tells, mostly without its search for the members of a protocol."""
+    kind = type(value)
+    if all([hasattr(kind, name) and getattr(value, name, None) is not None for name in _MEMBERS]):  # noqa: C419 - hot
+        return True
+    return isinstance(value, Intervention)
 
 
 @runtime_checkable

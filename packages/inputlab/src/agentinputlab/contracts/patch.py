@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from agentinputlab.contracts._checks import Hashed, Record, digest, entries, exact_fields, frozen, put, text
+from agentinputlab.contracts._checks import Hashed, Record, digest, entries, exact_fields, frozen, member, put, text
 from agentinputlab.contracts.enums import PatchOp, ProfileKind
 from agentinputlab.contracts.errors import StateConflictError, ValidationError
 from agentinputlab.contracts.serialization import deep_freeze_jsonable, to_jsonable
@@ -38,7 +38,7 @@ class PatchOperation(Record):
     rationale: str = ""
 
     def __post_init__(self) -> None:
-        put(self, op=PatchOp(self.op))
+        put(self, op=member(self.op, PatchOp))
         text(self.target, "PatchOperation.target", blank=True)
         text(self.rationale, "PatchOperation.rationale", blank=True)
         try:
@@ -100,7 +100,7 @@ class InputPatch(Hashed):
         put(
             self,
             operations=operations,
-            profile_kind=ProfileKind(self.profile_kind),
+            profile_kind=member(self.profile_kind, ProfileKind),
             metadata=frozen(self.metadata, "InputPatch.metadata"),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -15,7 +15,7 @@ from ripieno import canonical
 
 __all__ = ["canonical_json", "content_hash", "deep_freeze_jsonable", "freeze_mapping", "to_jsonable"]
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def to_jsonable(value: object) -> Any:
@@ -55,7 +55,16 @@ def content_hash(value: object) -> str:
         >>> content_hash({})
         '44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a'
     """
-    return hashlib.sha256(canonical.canonical_json(to_jsonable(value))).hexdigest()
+    return json_hash(to_jsonable(value))
+
+
+def json_hash(value: object) -> str:
+    """Give the `content_hash` of a value that `to_jsonable` gave.
+
+    Raises:
+        ValueError: as `canonical_json`.
+    """
+    return hashlib.sha256(canonical.canonical_json(value)).hexdigest()
 
 
 def deep_freeze_jsonable(value: object) -> Any:
@@ -77,30 +86,37 @@ def freeze_mapping(mapping: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """
     if mapping is None:
         return MappingProxyType({})
+    if (type(mapping) is dict or type(mapping) is MappingProxyType) and not mapping:
+        return MappingProxyType({})
     if not isinstance(cast("object", mapping), Mapping):
         raise TypeError(f"Expected a mapping, got {type(mapping).__name__}")
     return deep_freeze_jsonable(mapping)
 
 
-def _to_jsonable(value: object, depth: int) -> Any:
+def _to_jsonable(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in _PLAIN:
         return value
     if depth == 0:
         raise ValueError(f"Canonical value is nested more than {canonical.MAX_DEPTH} levels deep")
     if kind is dict or kind is MappingProxyType:
-        return _object(cast("Mapping[object, object]", value), depth)
+        return _object(value, depth - 1)
     if kind is list or kind is tuple:
-        return [_to_jsonable(item, depth - 1) for item in cast("list[object]", value)]
+        return _array(value, depth - 1)
     if isinstance(value, Enum):
         return _to_jsonable(value.value, depth - 1)
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _to_jsonable(getattr(value, name), depth - 1) for name in _field_names(kind)}
-    return _less_common(value, depth)
+        depth -= 1
+        return {
+            name: item if type(item := getattr(value, name)) in _PLAIN else _to_jsonable(item, depth)
+            for name in field_names(kind)
+        }
+    return _less_common(value, depth - 1)
 
 
 @cache
-def _field_names(kind: Any) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
+    """Give the names of the fields of a dataclass."""
     return tuple(field.name for field in fields(kind))
 
 
@@ -108,7 +124,7 @@ def _less_common(value: object, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _object(cast("Mapping[object, object]", value), depth)
     if isinstance(value, list | tuple):
-        return [_to_jsonable(item, depth - 1) for item in cast("list[object]", value)]
+        return _array(cast("list[object]", value), depth)
     if isinstance(value, PurePath):
         return str(value)
     for base in (str, int, float):  # subclasses, such as numpy's float64, give their plain value
@@ -117,13 +133,20 @@ def _less_common(value: object, depth: int) -> Any:
     raise TypeError(f"Unsupported canonical value: {type(value).__name__}")
 
 
+# Scalars are seen here, without a call of their own: nearly everything is one.
+
+
+def _array(value: Iterable[object], depth: int) -> list[Any]:
+    return [item if type(item) in _PLAIN else _to_jsonable(item, depth) for item in value]
+
+
 def _object(value: Mapping[object, object], depth: int) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, item in value.items():
         if type(key) is str:
-            result[key] = _to_jsonable(item, depth - 1)
+            result[key] = item if type(item) in _PLAIN else _to_jsonable(item, depth)
         elif isinstance(key, Enum) and isinstance(key, str):
-            result[str(key.value)] = _to_jsonable(item, depth - 1)
+            result[str(key.value)] = _to_jsonable(item, depth)
         else:
             _refuse_key(key)
     return result
@@ -135,7 +158,9 @@ def _refuse_key(key: object) -> NoReturn:
 
 def _freeze(value: Any) -> Any:
     if type(value) is dict:
-        return MappingProxyType({key: _freeze(item) for key, item in cast("dict[str, Any]", value).items()})
+        mapping: dict[str, Any] = value
+        return MappingProxyType({key: item if type(item) in _PLAIN else _freeze(item) for key, item in mapping.items()})
     if type(value) is list:
-        return tuple([_freeze(item) for item in cast("list[Any]", value)])
+        items: list[Any] = value
+        return tuple([item if type(item) in _PLAIN else _freeze(item) for item in items])
     return value

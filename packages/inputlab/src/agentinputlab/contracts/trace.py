@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agentinputlab.contracts._checks import Record, entries, exact_fields, finite, frozen, put, text, texts
+from agentinputlab.contracts._checks import Record, entries, exact_fields, finite, frozen, member, put, text, texts
 from agentinputlab.contracts.enums import TracePhase
 from agentinputlab.contracts.serialization import content_hash, to_jsonable
 
@@ -23,7 +23,7 @@ class TraceEvent(Record):
 
     def __post_init__(self) -> None:
         text(self.name, "TraceEvent.name")
-        put(self, phase=TracePhase(self.phase), payload=frozen(self.payload, "TraceEvent.payload"))
+        put(self, phase=member(self.phase, TracePhase), payload=frozen(self.payload, "TraceEvent.payload"))
 
     @classmethod
     def from_dict(cls, value: object) -> TraceEvent:

@@ -259,12 +259,26 @@ def instrument_context(
     Raises:
         ValidationError: `InterventionContext.pricing_catalog` is something else than a `PricingCatalog`.
     """
+    return put_behind(meter_of(context, ledger=ledger, monitor=monitor, run_id=run_id), context)
+
+
+def meter_of(context: InterventionContext, *, ledger: BudgetLedger, monitor: RunMonitor, run_id: str) -> CallMeter:
+    """Give the meter of a run, with the prices of a context.
+
+    Raises:
+        ValidationError: as `instrument_context`.
+    """
     pricing = PricingCatalog() if context.pricing_catalog is None else context.pricing_catalog
     if not isinstance(pricing, PricingCatalog):
         raise ValidationError(
             f"InterventionContext.pricing_catalog must be a PricingCatalog, got {type(pricing).__name__}"
         )
-    meter = CallMeter(ledger, monitor, run_id, pricing)
+    return CallMeter(ledger, monitor, run_id, pricing)
+
+
+def put_behind(meter: CallMeter, context: InterventionContext) -> InterventionContext:
+    """Give a context whose every call goes through a meter, see `instrument_context`."""
+    ledger = meter.ledger
 
     def wrapped(kind: Callable[[Any, CallMeter], Any], value: Any) -> Any:
         return None if value is None else kind(_innermost(value, ledger), meter)
@@ -275,8 +289,7 @@ def instrument_context(
         runtime = MappingProxyType({name: wrapped(_MeteredRuntime, worker) for name, worker in workers.items()})
     else:
         runtime = wrapped(_MeteredRuntime, runtime)
-    return replace(
-        context,
+    return context.with_services(
         backend=wrapped(_MeteredBackend, context.backend),
         dense_embedder=wrapped(_MeteredEmbedder, context.dense_embedder),
         retriever=wrapped(_MeteredRetriever, context.retriever),
@@ -284,7 +297,7 @@ def instrument_context(
         tools=_MeteredTools(context.tools, meter),
         external_runtime=runtime,
         budget_ledger=ledger,
-        monitor=monitor,
+        monitor=meter.monitor,
     )
 
 

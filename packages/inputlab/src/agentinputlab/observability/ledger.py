@@ -111,7 +111,7 @@ class BudgetLedger:
     def is_pristine(self) -> bool:
         """Nothing was reserved, charged or refused."""
         with self._lock:
-            return self._usage == ResourceUsage() and not (self._pending or self._violations or self._rejections)
+            return self._usage.is_zero and not (self._pending or self._violations or self._rejections)
 
     @property
     def owner_run_id(self) -> str | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import RLock
 from typing import Any
@@ -80,10 +80,46 @@ class RunSnapshot:
 
 @dataclass(slots=True)
 class _Run:
-    snapshot: RunSnapshot
+    """A run as it goes on; `snapshot` says how it stands."""
+
+    run_id: str
+    release_id: str
+    state_hash: str
+    tags: Mapping[str, Any]
+    started_at: str
     started_seconds: float
     started_cpu_seconds: float
+    status: RunStatus = RunStatus.RUNNING
+    duration_ms: float = 0.0
+    usage: ResourceUsage = field(default_factory=ResourceUsage)
+    token_counters: Mapping[str, TokenCounts] = field(default_factory=dict[str, TokenCounts])
+    failures: tuple[Mapping[str, Any], ...] = ()
+    receipts: tuple[ResourceReceipt, ...] = ()
     event_count: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        return self.status is RunStatus.RUNNING
+
+    def elapsed_ms(self) -> float:
+        """Time since it began, or until its end."""
+        return 1e3 * (time.monotonic() - self.started_seconds) if self.is_running else self.duration_ms
+
+    def snapshot(self) -> RunSnapshot:
+        return RunSnapshot(
+            self.run_id,
+            self.release_id,
+            self.state_hash,
+            self.tags,
+            self.status,
+            self.started_at,
+            self.elapsed_ms(),
+            self.usage,
+            self.token_counters,
+            self.failures,
+            self.receipts,
+            self.event_count,
+        )
 
 
 class RunMonitor:
@@ -122,16 +158,17 @@ class RunMonitor:
         """
         text(release_id, "release_id")
         digest(state_hash, "state_hash")
-        tags = frozen(redact(frozen(tags or {}, "tags")), "tags")
+        kept = frozen(redact(frozen(tags, "tags")) if tags else {}, "tags")
         run_id = uuid4().hex
-        snapshot = RunSnapshot(run_id, release_id, state_hash, tags, RunStatus.RUNNING, _now())
         with self._lock:
-            self._runs[run_id] = _Run(snapshot, time.monotonic(), time.process_time())
+            self._runs[run_id] = _Run(
+                run_id, release_id, state_hash, kept, _now(), time.monotonic(), time.process_time()
+            )
         try:
             self._tell(
                 run_id,
                 EventKind.RUN_STARTED,
-                {"release_id": release_id, "state_hash": state_hash, "tags": tags},
+                lambda: {"release_id": release_id, "state_hash": state_hash, "tags": kept},
             )
             yield run_id
         except BaseException as error:
@@ -148,7 +185,7 @@ class RunMonitor:
     def stage(self, run_id: str, name: str) -> Generator[None]:
         """Tell when a part of a run begins and ends."""
         text(name, "name")
-        self._tell(run_id, EventKind.STAGE_STARTED, {"stage": name})
+        self._tell(run_id, EventKind.STAGE_STARTED, lambda: {"stage": name})
         started = time.monotonic()
         succeeded = False
         try:
@@ -159,7 +196,7 @@ class RunMonitor:
             self._tell(
                 run_id,
                 EventKind.STAGE_FINISHED,
-                {"stage": name, "duration_ms": duration_ms, "succeeded": succeeded},
+                lambda: {"stage": name, "duration_ms": duration_ms, "succeeded": succeeded},
             )
 
     def emit(self, run_id: str, kind: EventKind | str, payload: Mapping[str, Any] | None = None) -> MonitorEvent:
@@ -192,18 +229,23 @@ class RunMonitor:
         """
         with self._lock:
             run = self._running(run_id)
-            counters = dict(run.snapshot.token_counters)
+            counters = run.token_counters
             if usage.input_tokens or usage.output_tokens:
                 so_far = counters.get(token_counter, TokenCounts())
-                counters[token_counter] = TokenCounts(
+                counted = TokenCounts(
                     so_far.input_tokens + usage.input_tokens, so_far.output_tokens + usage.output_tokens
                 )
-            run.snapshot = replace(run.snapshot, usage=run.snapshot.usage + usage, token_counters=counters)
-            used = {name: amount for name, amount in usage.as_dict().items() if amount}
+                counters = {**counters, token_counter: counted}
+            run.usage += usage
+            run.token_counters = counters
             self._tell(
                 run_id,
                 EventKind.USAGE_RECORDED,
-                {"source": source, "usage": used, "token_counter": token_counter},
+                lambda: {
+                    "source": source,
+                    "usage": {name: amount for name, amount in usage.as_dict().items() if amount},
+                    "token_counter": token_counter,
+                },
             )
 
     def record_failure(self, run_id: str, error: BaseException) -> None:
@@ -214,17 +256,17 @@ class RunMonitor:
         failure = redact(failure)
         with self._lock:
             run = self._running(run_id)
-            run.snapshot = replace(run.snapshot, failures=(*run.snapshot.failures, freeze_mapping(failure)))
+            run.failures = (*run.failures, freeze_mapping(failure))
             if isinstance(error, BudgetExceededError):
-                self._tell(run_id, EventKind.BUDGET_EXCEEDED, failure)
-            self._tell(run_id, EventKind.FAILURE_RECORDED, failure)
+                self._tell(run_id, EventKind.BUDGET_EXCEEDED, lambda: failure)
+            self._tell(run_id, EventKind.FAILURE_RECORDED, lambda: failure)
 
     def record_resource_receipt(self, run_id: str, receipt: ResourceReceipt) -> None:
         """Record what a program outside took; its usage counts through `record_usage`."""
         with self._lock:
             run = self._running(run_id)
-            run.snapshot = replace(run.snapshot, receipts=(*run.snapshot.receipts, receipt))
-            self._tell(run_id, EventKind.RESOURCE_RECEIPT_RECORDED, receipt.as_dict())
+            run.receipts = (*run.receipts, receipt)
+            self._tell(run_id, EventKind.RESOURCE_RECEIPT_RECORDED, receipt.as_dict)
 
     def cpu_seconds(self, run_id: str) -> float:
         """Give the processor time of this process since the run began; runs side by side share it."""
@@ -246,19 +288,18 @@ class RunMonitor:
             raise ValidationError("status must be one of an ended run, got 'running'")
         with self._lock:
             run = self._running(run_id)
-            usage = run.snapshot.usage + ResourceUsage(cpu_seconds=self.cpu_seconds(run_id))
-            run.snapshot = replace(
-                self.snapshot(run_id), status=status, usage=usage
-            )  # ended before the sinks hear of it, whatever they do
+            run.usage += ResourceUsage(cpu_seconds=self.cpu_seconds(run_id))
+            run.duration_ms = run.elapsed_ms()
+            run.status = status  # ended before the sinks hear of it, whatever they do
             self._tell(
                 run_id,
                 EventKind.RUN_FINISHED,
-                {"status": status, "duration_ms": run.snapshot.duration_ms, "usage": usage.as_dict()},
+                lambda: {"status": status, "duration_ms": run.duration_ms, "usage": run.usage.as_dict()},
             )
             self._ended.append(run_id)
             if len(self._ended) > self._keep_runs:
                 del self._runs[self._ended.popleft()]
-            return replace(run.snapshot, event_count=run.event_count)
+            return run.snapshot()
 
     def snapshot(self, run_id: str) -> RunSnapshot:
         """Give a run as it is now.
@@ -267,24 +308,17 @@ class RunMonitor:
             ValidationError: the run is not known, or it is forgotten.
         """
         with self._lock:
-            run = self._run(run_id)
-            if run.snapshot.status is not RunStatus.RUNNING:
-                return replace(run.snapshot, event_count=run.event_count)
-            return replace(
-                run.snapshot,
-                duration_ms=1e3 * (time.monotonic() - run.started_seconds),
-                event_count=run.event_count,
-            )
+            return self._run(run_id).snapshot()
 
     def list_snapshots(self) -> tuple[RunSnapshot, ...]:
         """Give all runs that are remembered, in the order in which they began."""
         with self._lock:
             return tuple(self.snapshot(run_id) for run_id in self._runs)
 
-    def _tell(self, run_id: str, kind: EventKind, payload: Mapping[str, Any]) -> None:
-        """Emit an event of our own; without sinks it is only counted."""
+    def _tell(self, run_id: str, kind: EventKind, payload: Callable[[], Mapping[str, Any]]) -> None:
+        """Emit an event of our own; without sinks it is only counted, and its payload not made."""
         if self._sinks:
-            self.emit(run_id, kind, payload)
+            self.emit(run_id, kind, payload())
             return
         with self._lock:
             self._next_sequence(run_id)
@@ -292,7 +326,7 @@ class RunMonitor:
     def _is_running(self, run_id: str) -> bool:
         with self._lock:
             run = self._runs.get(run_id)
-            return run is not None and run.snapshot.status is RunStatus.RUNNING
+            return run is not None and run.is_running
 
     def _next_sequence(self, run_id: str) -> int:
         run = self._run(run_id)
@@ -306,8 +340,8 @@ class RunMonitor:
 
     def _running(self, run_id: str) -> _Run:
         run = self._run(run_id)
-        if run.snapshot.status is not RunStatus.RUNNING:
-            raise ValidationError(f"run {run_id} has ended ({run.snapshot.status})")
+        if not run.is_running:
+            raise ValidationError(f"run {run_id} has ended ({run.status})")
         return run
 
 

@@ -66,7 +66,8 @@ class PricingCatalog:
                 raise ValidationError(
                     f"PricingCatalog.prices[{model_id!r}] must be a ModelPrice, got {type(price).__name__}"
                 )
-        if not isinstance(cast("object", self.compute), ComputePrice | None):
+        compute = cast("object", self.compute)
+        if compute is not None and not isinstance(compute, ComputePrice):
             raise ValidationError(
                 f"PricingCatalog.compute must be a ComputePrice or None, got {type(self.compute).__name__}"
             )

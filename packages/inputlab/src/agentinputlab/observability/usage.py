@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from operator import add
 from typing import Any, cast
 
 from agentinputlab.contracts._checks import exact_fields, finite, text, whole
@@ -47,6 +49,13 @@ class ResourceUsage:
     compute_cost_usd: float = 0.0
 
     def __post_init__(self) -> None:
+        amounts = self._amounts()
+        if (
+            tuple(map(type, amounts)) == _KINDS
+            and min(amounts) >= 0
+            and math.isfinite(sum(amounts[-len(_SECONDS_AND_MONEY) :]))
+        ):
+            return  # as nearly always; what is wrong, and whether anything is, is found out below
         for name in _AMOUNTS:
             value = getattr(self, name)
             if type(value) is int and value >= 0 and name not in _SECONDS_AND_MONEY:
@@ -57,7 +66,12 @@ class ResourceUsage:
     def __add__(self, other: ResourceUsage) -> ResourceUsage:
         if not isinstance(cast("object", other), ResourceUsage):
             return NotImplemented
-        return ResourceUsage(*[getattr(self, name) + getattr(other, name) for name in _AMOUNTS])
+        return ResourceUsage(*map(add, self._amounts(), other._amounts()))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether nothing was used."""
+        return not any(self._amounts())
 
     @property
     def total_cost_usd(self) -> float:
@@ -66,10 +80,29 @@ class ResourceUsage:
 
     def as_dict(self) -> dict[str, int | float]:
         """Give all amounts by name, and ``total_cost_usd``."""
-        return {**{name: getattr(self, name) for name in _AMOUNTS}, "total_cost_usd": self.total_cost_usd}
+        amounts = dict(zip(_AMOUNTS, self._amounts(), strict=True))
+        amounts["total_cost_usd"] = self.total_cost_usd
+        return amounts
+
+    def _amounts(self) -> tuple[Any, ...]:
+        """All fields in order, seconds and money last; every run adds and checks some of these."""
+        return (
+            self.model_calls,
+            self.retrieval_calls,
+            self.tool_calls,
+            self.embedding_calls,
+            self.unpriced_model_calls,
+            self.input_tokens,
+            self.output_tokens,
+            self.cpu_seconds,
+            self.accelerator_seconds,
+            self.cost_usd,
+            self.compute_cost_usd,
+        )
 
 
 _AMOUNTS = tuple(field.name for field in fields(ResourceUsage))
+_KINDS = tuple(float if name in _SECONDS_AND_MONEY else int for name in _AMOUNTS)
 
 
 def normalize_external_usage(envelope: object) -> ResourceUsage:

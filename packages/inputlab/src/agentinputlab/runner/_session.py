@@ -17,12 +17,11 @@ from agentinputlab.observability import (
     BudgetLedger,
     CallMeter,
     EventKind,
-    PricingCatalog,
     ResourceUsage,
     RunMonitor,
-    instrument_context,
     is_metered,
 )
+from agentinputlab.observability.instrumentation import meter_of, put_behind
 from agentinputlab.runner._hidden import refuse_hidden_dependencies
 
 __all__ = ["Session", "open_session", "require_ids"]
@@ -148,9 +147,8 @@ def open_session(
     with watcher.run_scope(intervention.release_id, state.state_hash, tags) as run_id:
         ledger.claim_for_run(run_id)
         try:
-            metered = instrument_context(context, ledger=ledger, monitor=watcher, run_id=run_id)
-            pricing = context.pricing_catalog or PricingCatalog()
-            yield Session(state, metered, CallMeter(ledger, watcher, run_id, pricing))
+            meter = meter_of(context, ledger=ledger, monitor=watcher, run_id=run_id)
+            yield Session(state, put_behind(meter, context), meter)
         finally:
             ledger.release_from_run()
 

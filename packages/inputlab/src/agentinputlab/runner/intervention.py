@@ -46,6 +46,16 @@ class InterventionRunner:
             IntentViolationError: the intent contract is broken, and the context is strict about it.
             Exception: whatever else the intervention raised, unchanged.
         """
+        return self.run_applied(intervention, state, context)[0]
+
+    def run_applied(
+        self, intervention: Intervention, state: FrozenAgentState, context: InterventionContext
+    ) -> tuple[RunRecord, FrozenAgentState]:
+        """Give the record of one run, and the state that its patch makes of the given one.
+
+        Raises:
+            Exception: as `run`.
+        """
         with open_session(intervention, state, context, monitor=self._monitor, calls="propose") as session:
             monitor, run_id = session.meter.monitor, session.meter.run_id
             with monitor.stage(run_id, "propose"):
@@ -59,7 +69,7 @@ class InterventionRunner:
                 raise IntentViolationError(_broken(intervention.release_id, check))
             session.require_within_budget()
         snapshot = monitor.snapshot(run_id)
-        return RunRecord(
+        record = RunRecord(
             release_id=patch.release_id,
             input_state_hash=patch.source_state_hash,  # `apply` has compared it with the state's own
             output_state_hash=output.state_hash,
@@ -71,6 +81,7 @@ class InterventionRunner:
             intent_check=check,
             token_counters=snapshot.token_counters,
         )
+        return record, output
 
 
 class CompositeInterventionRunner:

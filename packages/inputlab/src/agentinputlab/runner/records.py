@@ -32,6 +32,8 @@ class InterventionStatus(StrEnum):
     @classmethod
     def declared(cls, metadata: Mapping[str, Any]) -> InterventionStatus | None:
         """Give the status that a result's metadata claim by a true ``fallback`` or ``budget_exhausted``, or None."""
+        if not metadata:
+            return None
         for status in (cls.FALLBACK, cls.BUDGET_EXHAUSTED):
             if metadata.get(status.value) is True or metadata.get("status") == status.value:
                 return status

@@ -9,7 +9,7 @@ from typing import Any
 from agentinputlab.analysis.cost import CallBound, CostBound, bound_cost
 from agentinputlab.contracts.enums import SemanticFamily
 from agentinputlab.contracts.errors import AgentInputLabError, ValidationError
-from agentinputlab.contracts.lifecycle import Intervention
+from agentinputlab.contracts.lifecycle import is_intervention
 from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
@@ -165,7 +165,7 @@ def build_intervention(treatment: Treatment) -> Any:
 
     members = [make_intervention(member.release, dict(member.parameters)) for member in treatment.members]
     for member, made in zip(treatment.members, members, strict=True):
-        if not isinstance(made, Intervention):
+        if not is_intervention(made):
             raise ValidationError(f"{member.release} changes no input, as a treatment has to (it has no propose)")
     return members[0] if len(members) == 1 else ComposedIntervention(tuple(members))
 
