@@ -6,16 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ledger_lab import AUTHORIZATIONS, write
 
-from agentinputlab.contracts import FrozenAgentState, InterventionContext, ProfileKind, SemanticFamily
+from agentinputlab.contracts import FrozenAgentState, InputPatch, InterventionContext, ProfileKind, SemanticFamily
 from agentinputlab.contracts.errors import AlgorithmOutputError
 from agentinputlab.selectors import NoOpIntervention
 from workers.official_arenas import retail_capture, retail_driver
+from workers.official_arenas._payloads import Arm, build_payloads
 from workers.official_arenas.protocol import OfficialArenaError, intervention_usage, materialized_state
 from workers.official_arenas.providers.fixture import FixtureProvider
 
@@ -177,3 +179,69 @@ def test_locks_per_model_slot_are_those_of_the_slot(fixture: Fixture) -> None:
     assert envelope("none")["atomic_request"]["locked_dependency_hashes"] == locks
     with pytest.raises(OfficialArenaError, match="Checkpoint has no locks for this model slot"):
         envelope("other")
+
+
+class Spoiling(NoOpIntervention):
+    """Changes what it was given, in spite of all that is frozen, and gives a patch all the same."""
+
+    def propose(self, state: FrozenAgentState, context: InterventionContext) -> Any:
+        object.__setattr__(state, "query", "spoilt")
+        return super().propose(state, context)
+
+
+class OwnWords(InputPatch):
+    """A patch of a class of its own, which describes itself in its own way."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"own": True}
+
+    @property
+    def patch_hash(self) -> str:
+        return "5" * 64
+
+
+class SpeaksForItself(NoOpIntervention):
+    def propose(self, state: FrozenAgentState, context: InterventionContext) -> Any:
+        patch = super().propose(state, context)
+        return OwnWords(**{field.name: getattr(patch, field.name) for field in fields(InputPatch)})
+
+
+def without_measures(payload: dict[str, Any]) -> dict[str, Any]:
+    execution = {**payload["intervention_execution"], "usage": None, "duration_ms": None}
+    return {**payload, "intervention_execution": execution}
+
+
+@pytest.mark.parametrize("intervention", [NoOpIntervention(), Spoiling(), SpeaksForItself(), Failing(KeyError)])
+def test_arms_built_together_are_those_that_each_alone_gives(fixture: Fixture, intervention: Any) -> None:
+    arms = [Arm("base", NoOpIntervention(), {}), Arm("changed", intervention, {"a": [1]})]
+    together = build_payloads(fixture.row, arms, model_slot="none")
+    alone = [
+        retail_driver.build_payload(
+            fixture.row,
+            arm_id=arm.arm_id,
+            intervention=arm.intervention,
+            arm_parameters=arm.parameters,
+            model_slot="none",
+        )
+        for arm in arms
+    ]
+    for one, other in zip(together, alone, strict=True):
+        failure, alike = (item["intervention_execution"]["failure"] for item in (one, other))
+        if failure is not None:
+            failure["monitor_run_id"] = alike["monitor_run_id"]
+        assert without_measures(one) == without_measures(other)
+
+
+def test_a_spoilt_checkpoint_reaches_no_other_pair_and_its_own_is_refused(fixture: Fixture) -> None:
+    arms = [Arm("base", NoOpIntervention(), {}), Arm("changed", Spoiling(), {})]
+    base, spoilt = build_payloads(fixture.row, arms, model_slot="none")
+    assert materialized_state(base) == fixture.row["visible_state"]
+    with pytest.raises(OfficialArenaError, match="materialized_state differs from output_state_hash"):
+        materialized_state(spoilt)
+    (after,) = build_payloads(fixture.row, arms[:1], model_slot="none")
+    assert materialized_state(after) == fixture.row["visible_state"]
+
+
+def test_a_patch_of_another_class_speaks_for_itself(fixture: Fixture) -> None:
+    execution = fixture.payload(SpeaksForItself())["intervention_execution"]
+    assert (execution["patch"], execution["patch_hash"]) == ({"own": True}, "5" * 64)

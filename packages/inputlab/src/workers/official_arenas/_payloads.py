@@ -6,7 +6,8 @@ this module and must start fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,10 +30,19 @@ from workers.official_arenas.providers import provider_entrypoint, resolve_provi
 
 if TYPE_CHECKING:
     from agentinputlab.contracts.lifecycle import Intervention, InterventionContext
+    from agentinputlab.contracts.patch import InputPatch
     from agentinputlab.contracts.state import FrozenAgentState
     from agentinputlab.observability import RunMonitor
 
-__all__ = ["REPLAYS_ENV", "REPLAYS_SHA256_ENV", "build_envelope", "build_payload", "build_request"]
+__all__ = [
+    "REPLAYS_ENV",
+    "REPLAYS_SHA256_ENV",
+    "Arm",
+    "build_envelope",
+    "build_payload",
+    "build_payloads",
+    "build_request",
+]
 
 REPLAYS_ENV = "AILAB_RETAIL_REPLAY_INVENTORY"
 """Environment variable that a built request names for the path of its replay inventory."""
@@ -41,6 +51,23 @@ REPLAYS_SHA256_ENV = "AILAB_RETAIL_REPLAY_INVENTORY_SHA256"
 BRIDGE_ID = "agentinputlab.retail-driver"
 BRIDGE_REVISION = "1"
 _IDENTITY = ("benchmark_id", "checkpoint_id", "source_revision", "origin_state_hash", "replay_identity")
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What one side of a pair is made of.
+
+    Attributes:
+        arm_id: its name.
+        intervention: what to run.
+        parameters: JSON values that it was configured with; part of the identity of the pair.
+        context: everything executable that the intervention may use; nothing by default.
+    """
+
+    arm_id: str
+    intervention: Intervention
+    parameters: Mapping[str, Any]
+    context: InterventionContext | None = None
 
 
 def build_payload(
@@ -68,29 +95,53 @@ def build_payload(
     Raises:
         OfficialArenaError: the checkpoint's visible state does not have the hash that it says.
     """
-    from agentinputlab.contracts.lifecycle import InterventionContext
+    (payload,) = build_payloads(checkpoint, [Arm(arm_id, intervention, arm_parameters, context)], model_slot=model_slot)
+    return payload
+
+
+def build_payloads(checkpoint: Mapping[str, Any], arms: Iterable[Arm], *, model_slot: str) -> list[dict[str, Any]]:
+    """Describe arms that start from the same checkpoint, which is read once; each as `build_payload`.
+
+    The interventions run in the order of the arms, on one state. An intervention of ours, which leaves its input
+    alone, comes before one of others.
+
+    Args:
+        checkpoint: row of a checkpoint inventory.
+        arms: what to run, and for whom.
+        model_slot: name of the model under test.
+
+    Raises:
+        OfficialArenaError: as `build_payload`.
+    """
     from agentinputlab.contracts.state import FrozenAgentState
-    from agentinputlab.observability import RunMonitor
 
     state = FrozenAgentState.from_dict(checkpoint["visible_state"])
     if state.state_hash != checkpoint["visible_state_hash"]:
         raise OfficialArenaError("Checkpoint visible_state differs from its visible_state_hash")
-    monitor = RunMonitor()
-    execution = _execution(intervention, state, context or InterventionContext(seed=SEED), monitor)
+    identity = checkpoint_identity_hash(checkpoint)
+    return [_payload(arm, state, identity, model_slot) for arm in arms]
+
+
+def _payload(arm: Arm, state: FrozenAgentState, identity: str, model_slot: str) -> dict[str, Any]:
+    from agentinputlab.contracts.lifecycle import InterventionContext
+    from agentinputlab.observability import RunMonitor
+
+    intervention = arm.intervention
+    execution = _execution(intervention, state, arm.context or InterventionContext(seed=SEED), RunMonitor())
     kind: Any = getattr(intervention, "profile_kind", "controlled_adapter")
     return {
         "schema_version": 1,
         "protocol": EXECUTABLE_PAYLOAD_PROTOCOL,
-        "arm_id": arm_id,
+        "arm_id": arm.arm_id,
         "release_id": intervention.release_id,
         "family": str(intervention.family),
         "profile_kind": str(kind),
         "model_slot": model_slot,
         "seed": SEED,
-        "checkpoint_identity_hash": checkpoint_identity_hash(checkpoint),
+        "checkpoint_identity_hash": identity,
         "visible_state_hash": state.state_hash,
         "pre_action": True,
-        "arm_parameters": dict(arm_parameters),
+        "arm_parameters": dict(arm.parameters),
         "intervention_execution": {
             **execution,
             "input_state_hash": state.state_hash,
@@ -112,23 +163,31 @@ def _execution(
     from agentinputlab.runner import InterventionRunner
 
     try:
-        record = InterventionRunner(monitor=monitor).run(intervention, state, context)
+        record, output = InterventionRunner(monitor=monitor).run_applied(intervention, state, context)
     except Exception as error:  # noqa: BLE001 - whatever stopped the intervention is its outcome, and it is counted
         return _failed_execution(error, state, monitor)
-    output = record.patch.apply(state)
     materialized = output.canonical_dict()
+    patch, patch_hash = _json_and_hash(record.patch)
     return {
         "status": str(record.status),
         "output_state_hash": output.state_hash,
-        "patch": record.patch.as_dict(),
-        "patch_hash": record.patch.patch_hash,
+        "patch": patch,
+        "patch_hash": patch_hash,
         "materialized_state": materialized,
-        "runtime_product_sha256": content_hash({"patch_hash": record.patch.patch_hash, "state": materialized}),
+        "runtime_product_sha256": content_hash({"patch_hash": patch_hash, "state": materialized}),
         "usage": record.usage.as_dict(),
         "duration_ms": record.duration_ms,
         "intent_check": to_jsonable(record.intent_check),
         "failure": None,
     }
+
+
+def _json_and_hash(patch: InputPatch) -> tuple[dict[str, Any], str]:
+    from agentinputlab.contracts.patch import InputPatch
+
+    if type(patch) is InputPatch:
+        return patch.json_and_hash()
+    return patch.as_dict(), patch.patch_hash  # another class may say both in its own way
 
 
 def _failed_execution(error: Exception, state: FrozenAgentState, monitor: RunMonitor) -> dict[str, Any]:
