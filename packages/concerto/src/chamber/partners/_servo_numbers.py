@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from math import sqrt
 
 from chamber.agents._chain_numbers import TcpNumbers, Triple
 from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD
@@ -62,7 +63,7 @@ def servo_numbers(
     squared = ex * ex + ey * ey + ez * ez
     if not math.isfinite(squared):
         return None
-    if math.sqrt(squared) < radius:
+    if sqrt(squared) < radius:
         integral[0] = within(integral[0] + CONTROL_PERIOD_S * ex, bound)
         integral[1] = within(integral[1] + CONTROL_PERIOD_S * ey, bound)
         integral[2] = within(integral[2] + CONTROL_PERIOD_S * ez, bound)
@@ -105,18 +106,18 @@ def _solve(matrix: Sequence[float], x: float, y: float, z: float) -> Triple | No
     xx, yx, yy, zx, zy, zz = matrix
     if not xx > 0.0:
         return None
-    l00 = math.sqrt(xx)
+    l00 = sqrt(xx)
     l10 = yx / l00
     pivot = yy - l10 * l10
     if not pivot > 0.0:
         return None
-    l11 = math.sqrt(pivot)
+    l11 = sqrt(pivot)
     l20 = zx / l00
     l21 = (zy - l20 * l10) / l11
     pivot = zz - l20 * l20 - l21 * l21
     if not pivot > 0.0:
         return None
-    l22 = math.sqrt(pivot)
+    l22 = sqrt(pivot)
     u = x / l00
     v = (y - l10 * u) / l11
     w = (z - l20 * u - l21 * v) / l22
@@ -130,46 +131,73 @@ def damped_numbers(jacobian: Sequence[Sequence[float]], motion: Sequence[float],
     """Give what `chamber.partners._servo_kernels.damped_command` gives: a joint command, components in [-1, 1].
 
     Args:
-        jacobian: J, k rows of one number per joint.
-        motion: per control step, in the frame of J, k numbers.
+        jacobian: J, 6 rows of 7 numbers, one per joint.
+        motion: per control step, in the frame of J, 6 numbers.
         damping: in the units of J's singular values.
     """
-    # The lower Cholesky factor of J J^T + damping^2 I, row by row, and the solution of its forward substitution.
-    factor: list[list[float]] = []
-    dual: list[float] = []
-    for row, wanted in zip(jacobian, motion, strict=True):
-        line: list[float] = []
-        for other, above in zip(jacobian, factor, strict=False):
-            value = 0.0
-            for one, another in zip(row, other, strict=True):
-                value += one * another
-            for one, another in zip(line, above, strict=False):
-                value -= one * another
-            line.append(value / above[-1])
-        value = damping * damping
-        for one in row:
-            value += one * one
-        for one, solved in zip(line, dual, strict=True):
-            value -= one * one
-            wanted -= one * solved  # noqa: PLW2901
-        if not value > 0.0:
-            return [0.0] * len(row)
-        pivot = math.sqrt(value)
-        dual.append(wanted / pivot)
-        line.append(pivot)
-        factor.append(line)
-    for place in range(len(dual) - 1, -1, -1):
-        value = dual[place]
-        for below in range(place + 1, len(dual)):
-            value -= factor[below][place] * dual[below]
-        dual[place] = value / factor[place][place]
-    command: list[float] = []
-    for column in zip(*jacobian, strict=True):
-        step = 0.0
-        for part, solved in zip(column, dual, strict=True):
-            step += part * solved
-        command.append(within(step / JOINT_STEP_PER_ACTION_RAD, 1.0))
-    return command
+    # The lower triangle of J J^T + damping^2 I, row by row.
+    matrix: list[float] = []
+    for place, (a0, a1, a2, a3, a4, a5, a6) in enumerate(jacobian):
+        for b0, b1, b2, b3, b4, b5, b6 in jacobian[:place]:
+            matrix.append(0.0 + a0 * b0 + a1 * b1 + a2 * b2 + a3 * b3 + a4 * b4 + a5 * b5 + a6 * b6)
+        squared = damping * damping + a0 * a0 + a1 * a1 + a2 * a2 + a3 * a3 + a4 * a4 + a5 * a5 + a6 * a6
+        matrix.append(squared)
+    try:
+        x, y, z, u, v, w = _solve_six(matrix, motion)
+    except (ValueError, ZeroDivisionError):  # the root of a negative pivot, or by one of zero: not positive definite
+        return [0.0] * len(jacobian[0])
+    return [
+        within((0.0 + a * x + b * y + c * z + d * u + e * v + f * w) / JOINT_STEP_PER_ACTION_RAD, 1.0)
+        for a, b, c, d, e, f in zip(*jacobian, strict=True)
+    ]
+
+
+def _solve_six(matrix: Sequence[float], motion: Sequence[float]) -> tuple[float, float, float, float, float, float]:
+    """Solve by Cholesky for a lower triangle, row by row, written out: loops would take three times as long."""
+    (
+        xx,
+        yx, yy,
+        zx, zy, zz,
+        ux, uy, uz, uu,
+        vx, vy, vz, vu, vv,
+        wx, wy, wz, wu, wv, ww,
+    ) = matrix  # fmt: skip
+    x, y, z, u, v, w = motion
+    xx = sqrt(xx)
+    x = x / xx
+    yx = yx / xx
+    yy = sqrt(yy - yx * yx)
+    y = (y - yx * x) / yy
+    zx = zx / xx
+    zy = (zy - zx * yx) / yy
+    zz = sqrt(zz - zx * zx - zy * zy)
+    z = (z - zx * x - zy * y) / zz
+    ux = ux / xx
+    uy = (uy - ux * yx) / yy
+    uz = (uz - ux * zx - uy * zy) / zz
+    uu = sqrt(uu - ux * ux - uy * uy - uz * uz)
+    u = (u - ux * x - uy * y - uz * z) / uu
+    vx = vx / xx
+    vy = (vy - vx * yx) / yy
+    vz = (vz - vx * zx - vy * zy) / zz
+    vu = (vu - vx * ux - vy * uy - vz * uz) / uu
+    vv = sqrt(vv - vx * vx - vy * vy - vz * vz - vu * vu)
+    v = (v - vx * x - vy * y - vz * z - vu * u) / vv
+    wx = wx / xx
+    wy = (wy - wx * yx) / yy
+    wz = (wz - wx * zx - wy * zy) / zz
+    wu = (wu - wx * ux - wy * uy - wz * uz) / uu
+    wv = (wv - wx * vx - wy * vy - wz * vz - wu * vu) / vv
+    ww = sqrt(ww - wx * wx - wy * wy - wz * wz - wu * wu - wv * wv)
+    w = (w - wx * x - wy * y - wz * z - wu * u - wv * v) / ww
+    # The factor is done, and the forward substitution with it; back.
+    w = w / ww
+    v = (v - wv * w) / vv
+    u = (u - vu * v - wu * w) / uu
+    z = (z - uz * u - vz * v - wz * w) / zz
+    y = (y - zy * z - uy * u - vy * v - wy * w) / yy
+    x = (x - yx * y - zx * z - ux * u - vx * v - wx * w) / xx
+    return x, y, z, u, v, w
 
 
 def rotation_vector_numbers(rotation: Sequence[Sequence[float]]) -> Triple:
@@ -188,7 +216,7 @@ def rotation_vector_numbers(rotation: Sequence[Sequence[float]]) -> Triple:
         real, x, y, z = xz - zx, xy + yx, 1.0 + yy - zz - xx, zy + yz
     else:
         real, x, y, z = yx - xy, xz + zx, yz + zy, 1.0 + zz - xx - yy
-    length = math.sqrt(x * x + y * y + z * z)
+    length = sqrt(x * x + y * y + z * z)
     angle = 2.0 * math.atan2(length, abs(real))
     if not angle >= SMALLEST_ANGLE_RAD:
         return 0.0, 0.0, 0.0
@@ -218,5 +246,5 @@ def local_z(quaternion: Sequence[float]) -> Triple:
 
 def _normalised(quaternion: Sequence[float]) -> tuple[float, float, float, float]:
     w, x, y, z = quaternion
-    length = max(math.sqrt(w * w + x * x + y * y + z * z), QUATERNION_FLOOR)
+    length = max(sqrt(w * w + x * x + y * y + z * z), QUATERNION_FLOOR)
     return w / length, x / length, y / length, z / length

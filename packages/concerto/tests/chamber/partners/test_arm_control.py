@@ -57,19 +57,21 @@ class TestDampedInverse:
         np.testing.assert_array_equal(damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.0), np.zeros(7))
         assert damped_command(flat, np.array([0.01, 0.0, 0.01]), 0.1)[0] > 0.0
 
-    @pytest.mark.parametrize(("rows", "joints"), [(3, 7), (6, 7), (6, 6)])
     @pytest.mark.parametrize("damping", [0.0, 0.04])
-    def test_one_arm_in_plain_numbers_changes_no_bit(self, rows: int, joints: int, damping: float):
+    def test_one_arm_in_plain_numbers_changes_no_bit(self, damping: float):
         rng, commands = np.random.default_rng(5), []
-        for k in range(200):
-            jacobian, motion = rng.normal(size=(rows, joints)), 0.1 * rng.normal(size=rows)
+        for k in range(300):
+            jacobian, motion = rng.normal(size=(6, 7)), 0.1 * rng.normal(size=6)
             if k % 10 == 0:
-                jacobian[-1] = 0.0  # singular
+                jacobian[k // 10 % 6] = 0.0  # singular
+            if k % 10 == 1:
+                jacobian[5] = jacobian[2]  # singular but for rounding
             commands.append(damped_command(jacobian, motion, damping))
             numbers = damped_numbers(jacobian.tolist(), motion.tolist(), damping)
             assert np.array(numbers).tobytes() == commands[-1].tobytes()
-        assert np.any(commands) and (np.abs(commands) == 1.0).any()  # noqa: PT018
-        assert (np.any(commands, axis=1) == (np.arange(200) % 10 > 0)).all() == (damping == 0.0)
+        assert (np.abs(commands) == 1.0).any()
+        assert np.any(commands[::10], axis=1).all() == (damping > 0.0)
+        assert np.any(commands[2::10], axis=1).all()
 
     def test_commands_are_clipped(self):
         np.testing.assert_array_equal(damped_command(np.eye(3), np.array([5.0, -5.0, 0.0]), 0.1), [1.0, -1.0, 0.0])
