@@ -20,15 +20,15 @@ __all__ = ["analyze", "main"]
 _NAME = "chamber-analyze"
 _COMPARED = "mean_reward_final,terminal_success_rate,lambda_steady_state"
 _LISTED = {
-    "run_id": "run_id",
-    "sub_stage": "sub_stage",
-    "seed": "seed",
-    "n_steps": "n_steps",
-    "success": "terminal_success_rate",
-    "reward": "mean_reward_final",
-    "lambda_ss": "lambda_steady_state",
+    "run_id": ("run_id", "names the run in the other commands"),
+    "sub_stage": ("sub_stage", "stage of the spike that the run belongs to"),
+    "seed": ("seed", "of the training"),
+    "n_steps": ("n_steps", "control steps that were trained"),
+    "success": ("terminal_success_rate", "share of evaluation episodes that ended in success, by the spike's record"),
+    "reward": ("mean_reward_final", "mean of the last evaluation's episodes, else of the last rollout"),
+    "lambda_ss": ("lambda_steady_state", "where the conformal slack of the safety filter settled, m/s^2"),
 }
-"""Heading of a column of ``list-runs`` -> field of the summary."""
+"""Heading of a column of ``list-runs`` -> field of the summary, and what it means."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PATH = click.Path(path_type=Path)
@@ -100,7 +100,7 @@ _namespace = click.option("--namespace", metavar="NAME", help="Only values of th
 @_as_json
 @_output
 def list_runs(root: Path, as_json: bool, output: Path | None) -> None:
-    """List the runs of an archive.
+    """List the runs of an archive, a row each; what the columns mean is said below the table, on stderr.
 
     \b
     Example:
@@ -114,8 +114,11 @@ def list_runs(root: Path, as_json: bool, output: Path | None) -> None:
     if as_json:
         _write(_json(summaries), output)
         return
-    rows = [[_cell(summary[field]) for field in _LISTED.values()] for summary in summaries]
+    rows = [[_cell(summary[field]) for field, _ in _LISTED.values()] for summary in summaries]
     _write(_table([list(_LISTED), *rows]), output)
+    if rows:
+        sys.stdout.flush()
+        click.echo(f"\n{_legend()}", nl=False, err=True)
 
 
 @analyze.command("summary")
@@ -404,6 +407,13 @@ def _cell(value: object) -> str:
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _legend() -> str:
+    """What the columns of ``list-runs`` mean."""
+    width = max(map(len, _LISTED))
+    words = [(heading, meaning) for heading, (_, meaning) in _LISTED.items()]
+    return "".join(f"{heading:<{width}}  {meaning}\n" for heading, meaning in [*words, ("-", "not in the log")])
 
 
 def _table(rows: list[list[str]]) -> str:

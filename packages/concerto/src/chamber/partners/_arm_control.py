@@ -51,6 +51,8 @@ class ArmPartner(PartnerBase):
 
     defaults: ClassVar[Mapping[str, str]] = {"uid": "panda_wristcam", "base_xyz": "0,0,0", "base_yaw_deg": "0"}
     """Every parameter and its default: ``uid``, and the pose of the arm's base in the world, m and degrees about z."""
+    units: ClassVar[Mapping[str, str]] = {"base_xyz": "m", "base_yaw_deg": "degrees"}
+    """Units of parameters that have one."""
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)

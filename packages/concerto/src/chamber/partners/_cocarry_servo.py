@@ -70,6 +70,14 @@ class CoCarryServoPartner(ArmPartner):
     """
 
     defaults: ClassVar[Mapping[str, str]] = {**ArmPartner.defaults, "end_sign": "1", "bar_half_len": "0.115"}
+    units: ClassVar[Mapping[str, str]] = {
+        **ArmPartner.units,
+        "bar_half_len": "m",
+        "kp": "per step",
+        "ki": "1/s",
+        "step_max": "m per step and axis",
+        "damping": "m",
+    }
     n_arm_joints: ClassVar[int] = 7
     gripper_command: ClassVar[float] = 1.0
     reads_bar_pose: ClassVar[bool] = False

@@ -28,17 +28,19 @@ class PushPartner(PartnerBase, ABC):
         ValueError: a parameter is unknown or no positive number.
     """
 
-    parameters: ClassVar[frozenset[str]] = frozenset({"uid", "speed_limit", "dt"})
-    """Keys that ``extra`` may hold."""
+    defaults: ClassVar[Mapping[str, str]] = {"uid": "partner", "speed_limit": "1.0", "dt": "0.1"}
+    """Keys that ``extra`` may hold, and what is taken for an absent one."""
+    units: ClassVar[Mapping[str, str]] = {"speed_limit": "m/s per component", "dt": "s per step"}
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        unknown = sorted(set(spec.extra) - self.parameters)
+        unknown = sorted(set(spec.extra) - set(self.defaults))
         if unknown:
-            raise ValueError(f"unknown parameter {unknown[0]!r}; known: {', '.join(sorted(self.parameters))}")
-        self._uid = spec.extra.get("uid", "partner")
-        self._speed_limit = _positive("speed_limit", spec.extra.get("speed_limit", "1.0"))
-        self._dt = _positive("dt", spec.extra.get("dt", "0.1"))
+            raise ValueError(f"unknown parameter {unknown[0]!r}; known: {', '.join(sorted(self.defaults))}")
+        given = {**self.defaults, **spec.extra}
+        self._uid = given["uid"]
+        self._speed_limit = _positive("speed_limit", given["speed_limit"])
+        self._dt = _positive("dt", given["dt"])
 
     @abstractmethod
     def goal(self, view: PlanarView) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ class PartnerAblatedZero(PartnerBase):
     Raises:
         ValueError: ``action_dim`` is missing or no positive integer.
     """
+
+    required: ClassVar[tuple[str, ...]] = ("action_dim",)
+    """Parameters without a default."""
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)

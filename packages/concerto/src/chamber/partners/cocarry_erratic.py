@@ -56,6 +56,12 @@ class CoCarryErraticPartner(CoCarryImpedancePartner):
         "swing_calls": "30",
         "rest_calls": "24",
     }
+    units: ClassVar[Mapping[str, str]] = {
+        **CoCarryImpedancePartner.units,
+        "swing_speed": "m/s",
+        "swing_calls": "calls",
+        "rest_calls": "calls",
+    }
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)

@@ -47,6 +47,11 @@ class CoCarryImpedancePartner(CoCarryServoPartner):
         "lag_steps": "0",
         "posture_gain": "0",
     }
+    units: ClassVar[Mapping[str, str]] = {
+        **CoCarryServoPartner.units,
+        "lag_steps": "calls",
+        "posture_gain": "per step",
+    }
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)

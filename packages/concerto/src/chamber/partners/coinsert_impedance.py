@@ -76,6 +76,12 @@ class _CoInsertPartner(ArmPartner):
         "step_max": "0.02",
         "ori_hold_gain": "2.5",
     }
+    units: ClassVar[Mapping[str, str]] = {
+        **ArmPartner.units,
+        "peg_half_len": "m",
+        "step_max": "m per step and axis",
+        "ori_hold_gain": "per step",
+    }
 
     def __init__(self, spec: PartnerSpec) -> None:
         from chamber.agents.panda_jacobian import PandaJacobianProvider
@@ -196,6 +202,14 @@ class CoInsertBaseInserter(_CoInsertPartner):
         "descend_step": "0.005",
         "depth_target": "0.040",
     }
+    units: ClassVar[Mapping[str, str]] = {
+        **_CoInsertPartner.units,
+        "kp": "per step",
+        "ki": "1/s",
+        "spiral_amp": "m",
+        "descend_step": "m",
+        "depth_target": "m",
+    }
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
@@ -306,6 +320,12 @@ class CoInsertReferenceHolder(_CoInsertPartner):
         "kp_lateral": "2.0",
         "kp_axial": "2.0",
         "ki": "0.4",
+    }
+    units: ClassVar[Mapping[str, str]] = {
+        **_CoInsertPartner.units,
+        "kp_lateral": "per step",
+        "kp_axial": "per step",
+        "ki": "1/s",
     }
 
     def __init__(self, spec: PartnerSpec) -> None:

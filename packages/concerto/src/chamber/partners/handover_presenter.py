@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ HANDOVER_PRESENTER_CLASS = "handover_presenter"
 _SUBSTREAM = "partner.handover_presenter"
 _SIGMAS = ("lateral_sigma_m", "grasp_pose_sigma_deg", "timing_skew_sigma_s")
 _MEANS = ("lateral_offset_x_m", "lateral_offset_y_m", "grasp_pose_bias_deg", "timing_skew_bias_s")
+_UNITS = {"m": "m", "deg": "degrees", "s": "s"}
+"""Last word of a name -> unit."""
 _PLACEHOLDERS = {
     "matched": {"lateral_sigma_m": 2e-4, "grasp_pose_sigma_deg": 1.0, "timing_skew_sigma_s": 0.02},
     "mismatched": {
@@ -49,16 +52,18 @@ class HandoverPresenterPartner(PartnerBase):
         ValueError: a parameter is not a finite number, or a sigma is negative.
     """
 
+    defaults: ClassVar[Mapping[str, str]] = {"variant": "matched", **dict.fromkeys((*_MEANS, *_SIGMAS), "0")}
+    units: ClassVar[Mapping[str, str]] = {name: _UNITS[name.rpartition("_")[2]] for name in (*_MEANS, *_SIGMAS)}
+
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        warn_about_unknown_keys(spec, {"variant", *_MEANS, *_SIGMAS})
-        values = {
-            name: float(finite_floats(name, spec.extra.get(name, "0"), count=1)[0]) for name in (*_MEANS, *_SIGMAS)
-        }
+        warn_about_unknown_keys(spec, self.defaults.keys())
+        given = {**self.defaults, **spec.extra}
+        values = {name: float(finite_floats(name, given[name], count=1)[0]) for name in (*_MEANS, *_SIGMAS)}
         for name in _SIGMAS:
             if values[name] < 0.0:
                 raise ValueError(f"{name} must be >= 0; got {spec.extra[name]!r}")
-        self.variant = spec.extra.get("variant", "matched")
+        self.variant = given["variant"]
         self._mean = np.array([values[name] for name in _MEANS])
         lateral, grasp, timing = (values[name] for name in _SIGMAS)
         self._sigma = np.array([lateral, lateral, grasp, timing])

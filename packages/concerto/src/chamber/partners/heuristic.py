@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,14 @@ class ScriptedHeuristicPartner(PartnerBase):
         ValueError: ``target_xy`` is not two finite floats, or ``action_dim`` is no integer of at least 2.
     """
 
+    defaults: ClassVar[Mapping[str, str]] = {"uid": "", "target_xy": "0.0,0.0", "action_dim": "2"}
+
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        self._uid = spec.extra.get("uid", "")
-        self._target = finite_floats("target_xy", spec.extra.get("target_xy", "0.0,0.0"), count=2)
-        self._action_dim = positive_integer("action_dim", spec.extra.get("action_dim", "2"), minimum=2)
+        given = {**self.defaults, **spec.extra}
+        self._uid = given["uid"]
+        self._target = finite_floats("target_xy", given["target_xy"], count=2)
+        self._action_dim = positive_integer("action_dim", given["action_dim"], minimum=2)
         self.n_missing_positions = 0
 
     def reset(self, *, seed: int | None = None) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,11 +27,11 @@ class StubbornPushPartner(PushPartner):
         ValueError: the landmark is another one.
     """
 
-    parameters = PushPartner.parameters | {"landmark"}
+    defaults: ClassVar[Mapping[str, str]] = {**PushPartner.defaults, "landmark": "0"}
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        landmark = spec.extra.get("landmark", "0")
+        landmark = spec.extra.get("landmark", self.defaults["landmark"])
         if landmark not in {"0", "1"}:
             raise ValueError(f"landmark must be 0 or 1; got {landmark!r}")
         self._landmark = int(landmark)

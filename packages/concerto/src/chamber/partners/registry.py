@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from chamber.partners.api import FrozenPartner, PartnerSpec
 
-__all__ = ["describe_partner", "list_registered", "load_partner", "register_partner"]
+__all__ = [
+    "PartnerParameter",
+    "describe_partner",
+    "list_registered",
+    "load_partner",
+    "partner_parameters",
+    "register_partner",
+]
 
 _PartnerClass = TypeVar("_PartnerClass", bound=type)
 
@@ -70,6 +78,40 @@ def describe_partner(class_name: str) -> str:
         KeyError: no partner of this key; the message lists those there are.
     """
     return (inspect.getdoc(_class_of(class_name)) or "").partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerParameter:
+    """A parameter that a partner reads from ``PartnerSpec.extra``.
+
+    Attributes:
+        name: its key.
+        default: what is taken when it is absent, as text; None when it must be given.
+        unit: of its number; empty when it has none, or none is declared.
+    """
+
+    name: str
+    default: str | None
+    unit: str
+
+
+def partner_parameters(class_name: str) -> tuple[PartnerParameter, ...]:
+    """Give the parameters that a partner declares, none when it declares none.
+
+    A class declares them in its attributes ``defaults`` (name to default, as text), ``required`` (names without a
+    default) and ``units`` (name to unit, where there is one).
+
+    Raises:
+        KeyError: no partner of this key; the message lists those there are.
+    """
+    cls = _class_of(class_name)
+    units: Mapping[str, str] = getattr(cls, "units", {})
+    defaults: Mapping[str, str] = getattr(cls, "defaults", {})
+    required: Sequence[str] = getattr(cls, "required", ())
+    return tuple(
+        PartnerParameter(name, default, units.get(name, ""))
+        for name, default in {**dict.fromkeys(required), **defaults}.items()
+    )
 
 
 def list_registered() -> list[str]:

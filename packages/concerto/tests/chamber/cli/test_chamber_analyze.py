@@ -106,8 +106,10 @@ def test_runs_of_the_loop_are_listed_by_seed(command: Command, archive: Any) -> 
     assert [(run["seed"], run["run_id"]) for run in runs] == [(0, run_ids[1]), (1, run_ids[0])]
     assert {run["n_steps"] for run in runs} == {1100}
     assert {run["task"] for run in runs} == {"mpe_cooperative_push"}
-    code, out, _ = command("list-runs", "--archive-root", root / "logs")
+    code, out, legend = command("list-runs", "--archive-root", root / "logs")
     heading, first, _ = out.splitlines()
+    assert [line.split()[0] for line in legend.strip().splitlines()] == [*heading.split(), "-"]
+    assert "m/s^2" in legend
     assert heading.split() == ["run_id", "sub_stage", "seed", "n_steps", "success", "reward", "lambda_ss"]
     assert first.split()[:5] == [run_ids[1], "-", "0", "1100", "-"]
 

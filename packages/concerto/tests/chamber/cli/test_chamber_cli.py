@@ -209,11 +209,35 @@ def test_a_module_that_cannot_be_imported_is_refused_with_its_own_words(tmp_path
         assert_refused(run("run", "mpe_cooperative_push", "--import", module, cwd=tmp_path), said)
 
 
-def test_every_partner_of_the_list_says_what_it_does(tmp_path: Path):
+def test_every_partner_of_the_list_says_what_it_does_and_what_can_be_set(tmp_path: Path):
     lines = run("list", "partners", cwd=tmp_path).stdout.splitlines()
     # What a fresh process lists: other tests register partners of their own in this one.
-    names = json.loads(run("list", "partners", "--json", cwd=tmp_path).stdout)["partners"]
+    found = json.loads(run("list", "partners", "--json", cwd=tmp_path).stdout)
+    names, details = found["partners"], found["partner_details"]
+    assert set(names) == set(details)
     assert set(names) <= set(list_registered())
     for name in names:
-        assert len(lines[lines.index(f"    {name}") + 1].split()) > 3, name
-    assert len(lines) == 2 + 2 * len(names)
+        place = lines.index(f"    {name}") + 1
+        assert len(lines[place].split()) > 3, name
+        parameters = details[name]["parameters"]
+        assert parameters, name
+        shown = lines[place + 1 : place + 1 + len(parameters)]
+        assert [line.split()[0] for line in shown] == [parameter["name"] for parameter in parameters]
+    assert len(lines) == 2 + 2 * len(names) + sum(len(detail["parameters"]) for detail in details.values())
+    by_name = {parameter["name"]: parameter for parameter in details["cocarry_erratic"]["parameters"]}
+    assert by_name["swing_speed"] == {"name": "swing_speed", "default": "0.35", "unit": "m/s"}
+    assert details["partner_ablated_zero"]["parameters"] == [{"name": "action_dim", "default": None, "unit": ""}]
+
+
+def test_a_partner_of_ones_own_is_listed_with_what_it_declares(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(
+        "from chamber.partners import PartnerBase, register_partner\n"
+        "@register_partner('mine')\nclass Mine(PartnerBase):\n"
+        "    '''Does this and that.'''\n"
+        "    defaults = {'speed': '1'}\n    units = {'speed': 'm/s'}\n"
+        "@register_partner('silent')\nclass Silent(PartnerBase):\n    pass\n"
+    )
+    shown = run("list", "partners", "--import", "mine", cwd=tmp_path).stdout
+    assert "    mine\n        Does this and that.\n          speed                 1                 m/s\n" in shown
+    found = json.loads(run("list", "partners", "--import", "mine", "--json", cwd=tmp_path).stdout)["partner_details"]
+    assert found["silent"]["parameters"] == []
