@@ -8,6 +8,7 @@ turning. With the socket's axis a (its local z, out of the mouth), the mouth m (
 from __future__ import annotations
 
 import enum
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -358,7 +359,7 @@ class CoInsertReferenceHolder(_CoInsertPartner):
 def _vector(obs: Mapping[str, object], *path: str, size: int) -> FloatArray | None:
     """Give the first components of a field that is there and finite."""
     rows = read_rows(obs, *path, size=size, is_batch=False)
-    return rows[0] if rows is not None and np.isfinite(rows).all() else None
+    return rows[0] if rows is not None and all(map(math.isfinite, rows[0].tolist())) else None
 
 
 def _axis(pose: FloatArray) -> FloatArray:
