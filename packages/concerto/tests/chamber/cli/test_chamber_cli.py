@@ -172,6 +172,19 @@ def test_help_needs_no_simulator_and_no_numbers(tmp_path: Path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("words", ["list", "list partners", "run --help", "render --help"])
+def test_what_only_tells_loads_no_compiler_and_no_simulator(words: str, tmp_path: Path):
+    code = (
+        f"import sys; sys.argv = ['chamber', *{words.split()}]\n"
+        "try:\n    from chamber.cli.main import main; main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'mujoco', 'gymnasium', 'numba', 'scipy', 'torch', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_where_nothing_can_be_won_no_success_is_claimed_or_missed(tmp_path: Path):
     done = run("run", "stage0_smoke", "--no-pictures", "--episode-length", 5, cwd=tmp_path)
     assert "1 episode of stage0_smoke@v1; it has no success, the mean reward is 0.000." in done.stdout
