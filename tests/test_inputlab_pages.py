@@ -18,6 +18,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from agentinputlab.backends.answered import note_answer, noting_answers
 from agentinputlab.cli._app import EXIT_REFUSED, agentinputlab
 from agentinputlab.registry import AlgorithmRegistry
 from agentinputlab.registry.cards import Needs
@@ -92,6 +93,12 @@ def tables_of_the_page() -> dict[str, set[str]]:
     return tables
 
 
+def who_answered() -> dict[str, Any]:
+    with noting_answers() as answered:
+        note_answer("small", {"model": "small-2"})
+    return answered.record()
+
+
 def recorded(folder: Path, failed_capture: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """What a real campaign wrote, by the names that the page gives it."""
     capture, pair = folder / "capture/scripted", only((folder / "pairs/scripted").iterdir())
@@ -107,6 +114,9 @@ def recorded(folder: Path, failed_capture: Mapping[str, Any]) -> dict[str, Mappi
     failed_arm = {**_pair_play._failed(ValueError("text")), "runtime_nonce": "", "receipt_sha256": ""}
     return {
         "command.json": read(folder / "command.json"),
+        "environment.json": read(folder / "environment.json"),
+        "answered-by.json": (answered := who_answered()),
+        "a row of answered-by.json": answered["answers"][0],
         "plan.json": plan,
         "a treatment": plan["treatments"][0],
         "a slot": plan["slots"][0],

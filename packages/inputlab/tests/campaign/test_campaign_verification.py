@@ -18,7 +18,15 @@ from ripieno.verify import VerifyReport, VerifyStatus, verify
 from workers.official_arenas.protocol import content_hash
 
 CHAINS = ("events.jsonl", "cells.jsonl")
-PUBLIC = {"analysis.json", "campaign.json", "cells.jsonl", "events.jsonl", "index.html", "results.json"}
+PUBLIC = {
+    "analysis.json",
+    "campaign.json",
+    "cells.jsonl",
+    "environment.json",
+    "events.jsonl",
+    "index.html",
+    "results.json",
+}
 """What holds identities, counts and scores only, and may be shown to anybody."""
 
 
@@ -214,6 +222,54 @@ def test_results_and_analysis_that_agree_with_each_other_but_not_with_the_receip
     assert report.status is VerifyStatus.TAMPERED
     assert "results.json: does not follow from the receipts" in said(report)
     assert "analysis.json: does not follow from the receipts" in said(report)
+
+
+def test_results_of_verified_ledgers_are_those_that_reading_the_receipts_again_gives(folder: Path) -> None:
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.folder import read_events, read_json
+    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.results import PairStatus
+    from workers.official_arenas.campaign.verification import _check_receipts
+
+    plan, events = parse_plan(read_json(folder / "plan.json")), read_events(folder / "events.jsonl")
+    rows = collect_rows(folder, plan)
+    ended = {
+        (row.slot, row.treatment, row.task_id): row
+        for row in rows
+        if row.status in (PairStatus.PAIRED, PairStatus.ARM_FAILED)
+    }
+    assert ended
+    assert _check_receipts(folder, plan, events, []) == ended
+    assert collect_rows(folder, plan, ended) == rows
+
+
+def test_a_result_of_another_ledger_is_not_taken_for_that_of_the_indexed_one(folder: Path) -> None:
+    from dataclasses import replace
+
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.folder import read_json
+    from workers.official_arenas.campaign.plan import parse_plan
+
+    plan = parse_plan(read_json(folder / "plan.json"))
+    rows = collect_rows(folder, plan)
+    foreign = {
+        (row.slot, row.treatment, row.task_id): replace(row, cell_id="0" * 64, intervention_status="no_op")
+        for row in rows
+    }
+    assert collect_rows(folder, plan, foreign) == rows
+
+
+def test_a_page_has_the_figures_that_laying_them_out_while_they_are_written_gives(folder: Path) -> None:
+    from ripieno.report import figure_to_svg
+    from workers.official_arenas.campaign.collect import collect_rows
+    from workers.official_arenas.campaign.figures import difference_figure, laid_out_for_page, task_figure
+    from workers.official_arenas.campaign.folder import read_json
+    from workers.official_arenas.campaign.plan import parse_plan
+
+    plan = parse_plan(read_json(folder / "plan.json"))
+    rows, comparisons = collect_rows(folder, plan), read_json(folder / "analysis.json")["comparisons"]
+    for draw in (lambda: task_figure(plan, rows), lambda: difference_figure(comparisons)):
+        assert figure_to_svg(laid_out_for_page(draw())) == figure_to_svg(draw())
 
 
 def test_a_pair_that_was_taken_out_everywhere_but_in_the_plan_is_found(folder: Path) -> None:

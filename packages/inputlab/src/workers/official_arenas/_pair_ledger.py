@@ -28,6 +28,7 @@ from workers.official_arenas._evidence import (
 from workers.official_arenas.protocol import content_hash
 
 __all__ = [
+    "ANSWERED_BY",
     "FAILED_UNSCORED",
     "INTERRUPTED_MESSAGE",
     "OUTCOME",
@@ -54,6 +55,7 @@ PAIR_START = "pair-start.json"
 REQUEST = "request.json"
 TRACE = "trace.json"
 OUTCOME = "arm-outcome.json"
+ANSWERED_BY = "answered-by.json"
 RESPONSE = "response.json"
 TERMINAL = "terminal.json"
 ROLES = ("baseline", "treatment")

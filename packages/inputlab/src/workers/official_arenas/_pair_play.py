@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentinputlab.backends.answered import noting_answers
 from workers.official_arenas import _pair_ledger
 from workers.official_arenas import driver as shared
 from workers.official_arenas._errors import OfficialArenaError
 from workers.official_arenas._evidence import (
     Directory,
     canonical_and_evidence_bytes,
+    evidence_bytes,
     sealed_evidence_bytes,
     sha256_bytes,
 )
@@ -118,15 +120,20 @@ def _arm_result(pair: Pair, arm: Mapping[str, Any], folder: Directory) -> Provid
     """Play an arm; the provider gets a path, so the path must lead to the open directory before and after."""
     if not folder.is_in_place():
         raise OfficialArenaError(_MOVED)
-    result = pair.provider.run_arm(
-        pair.config,
-        replay_record=pair.record,
-        arm_payload=arm["payload"],
-        seed=SEED,
-        role=arm["role"],
-        work_dir=folder.path,
-        durable=folder.durable,
-    )
+    with noting_answers() as answered:
+        try:
+            result = pair.provider.run_arm(
+                pair.config,
+                replay_record=pair.record,
+                arm_payload=arm["payload"],
+                seed=SEED,
+                role=arm["role"],
+                work_dir=folder.path,
+                durable=folder.durable,
+            )
+        finally:  # who answered is known of an arm that failed, too
+            if answered:
+                folder.create(_pair_ledger.ANSWERED_BY, evidence_bytes(answered.record()))
     if not folder.is_in_place():
         raise OfficialArenaError(_MOVED)
     return result

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from agentinputlab.backends.answered import note_answer
 from agentinputlab.backends.llm._completion import MalformedCompletionError, parse_completion
 from agentinputlab.backends.llm._deadline import Deadline
 from agentinputlab.backends.llm._echo import echoes
@@ -144,6 +145,7 @@ class OpenAICompatibleBackend:
         if problem is None:
             response, problem = _completed(answer, self.model_id)
             if response is not None:
+                note_answer(self.model_id, response.raw)
                 return response
         raise OpenAICompatibleResponseError(f"model endpoint gave an unusable answer: {problem}")
 

@@ -14,11 +14,19 @@ from workers.official_arenas._drafts import blank_authorizations
 from workers.official_arenas._evidence import is_leftover
 from workers.official_arenas._pair_ledger import PAIR_START
 from workers.official_arenas._rejections import REJECTION_NAME
+from workers.official_arenas.campaign.environment import ANSWERED_BY, ENVIRONMENT, environment_problem
 from workers.official_arenas.campaign.folder import COMMAND, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.protocol import content_hash
 
-__all__ = ["RecordProblem", "authorizations", "intervention_start", "record_problems", "requests_hash"]
+__all__ = [
+    "RecordProblem",
+    "answered_by_hash",
+    "authorizations",
+    "intervention_start",
+    "record_problems",
+    "requests_hash",
+]
 
 AUTHORIZATION_THREAD = "agentinputlab.command.v1"
 CELLS = "cells.jsonl"
@@ -52,9 +60,15 @@ def record_problems(
         events: payloads of the steps that its log says are done.
     """
     yield from _strangers(root, plan)
+    problem = environment_problem(root, events.get("planned"))
+    if problem is not None:
+        yield RecordProblem(ENVIRONMENT, problem)
     requests = root / "requests"
     index: list[Mapping[str, str]] | None = read_json(requests / INDEX) if (requests / INDEX).exists() else None
     yield from _requests(root, plan, events, index)
+    said = events.get("interventions")
+    if said is not None and said.get("answered_by_sha256") != answered_by_hash(root):
+        yield RecordProblem("requests", "say something else of who answered the interventions than the log")
     command = content_hash(read_json(root / COMMAND))
     for slot in plan.slots:
         yield from _capture(root, plan, slot.name, events.get(f"captured:{slot.name}"), command)
@@ -101,7 +115,7 @@ def _requests(
                         yield RecordProblem(f"{place}/{start}", "was changed")
                 elif request in names or "interventions" in events:
                     yield RecordProblem(f"{place}/{start}", "is missing")
-                names -= {request, start}
+                names -= {request, start, f"{task}-{ANSWERED_BY}"}
             for name in sorted(names):
                 yield RecordProblem(f"{place}/{name}", "was added")
     said = events.get("interventions")
@@ -139,6 +153,17 @@ def requests_hash(root: Path, made: Sequence[tuple[str, str, str]]) -> str:
     """
     requests = f"{root}/requests"
     return content_hash({name: sha256_file(f"{requests}/{name}.json") for name in map("/".join, made)})
+
+
+def answered_by_hash(root: Path) -> str | None:
+    """Give the hash of ``{SLOT/TREATMENT/TASK: SHA-256}`` of all files that say who answered an intervention.
+
+    Without such a file it is None: no endpoint was asked.
+    """
+    end, requests = f"-{ANSWERED_BY}", root / "requests"
+    files = requests.glob(f"*/*/*{end}") if requests.is_dir() else ()
+    answered = {str(path.relative_to(requests)).removesuffix(end): sha256_file(path) for path in files}
+    return content_hash(answered) if answered else None
 
 
 def _captured_tasks(root: Path, slot: str, events: Mapping[str, Mapping[str, Any]]) -> list[str]:

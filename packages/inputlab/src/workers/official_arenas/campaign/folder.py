@@ -3,6 +3,7 @@
 ```text
 FOLDER/plan.json           what is measured; create-only, its hash names the campaign
 FOLDER/command.json        the command that a person gave; scopes refer to it
+FOLDER/environment.json    versions and machine, when the campaign was opened; the log names its hash
 FOLDER/events.jsonl        hash chain of the steps that are done; closed by the last one
 FOLDER/scopes/             per slot: drafts (disabled) and the scopes that were bound
 FOLDER/capture/SLOT/       first-capture receipts and the inventory snapshot
@@ -30,9 +31,17 @@ from typing import Any
 from ripieno.canonical import INDENTED_UNICODE_LINE, content_hash, strict_loads
 from ripieno.chain import ChainWriter, walk_chain
 from ripieno.errors import InputError
-from ripieno.files import create_only, list_tree, open_regular, require_private_root, sync_directory
+from ripieno.files import (
+    create_only,
+    list_tree,
+    open_regular,
+    require_private_root,
+    sha256_file,
+    sync_directory,
+)
 from workers.official_arenas._evidence import is_leftover, partial_name
 from workers.official_arenas._reading import written_value
+from workers.official_arenas.campaign.environment import ENVIRONMENT, campaign_environment
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 
 __all__ = ["CAMPAIGN", "EVENTS", "PLAN", "CampaignFolder", "read_json", "write_json", "write_new"]
@@ -118,10 +127,11 @@ class CampaignFolder:
         require_private_root(root)
         if not (root / PLAN).exists():
             names = sorted(entry.name for entry in root.iterdir())
-            strangers = [name for name in names if name != COMMAND and not is_leftover(name)]
+            strangers = [name for name in names if name not in (COMMAND, ENVIRONMENT) and not is_leftover(name)]
             if strangers:
                 raise InputError(f"{root} holds {strangers[0]!r} but no campaign; name another folder")
-            for name, value in ((COMMAND, {"argv": list(command)}), (PLAN, plan.record())):
+            written = ((COMMAND, {"argv": list(command)}), (ENVIRONMENT, campaign_environment()), (PLAN, plan.record()))
+            for name, value in written:
                 with suppress(FileExistsError):  # begun before, or another process is quicker: then what it says holds
                     write_json(root / name, value)
         found = parse_plan(read_json(root / PLAN))
@@ -137,7 +147,9 @@ class CampaignFolder:
         folder = cls(root, plan, events, chain)
         folder._clear_leftovers()
         if "planned" not in events:
-            folder.record("planned", {"plan_hash": plan.plan_hash})
+            where = root / ENVIRONMENT  # a folder that was begun before there was such a file has none
+            known = {"environment_sha256": sha256_file(where)} if where.exists() else {}
+            folder.record("planned", {"plan_hash": plan.plan_hash, **known})
         return folder
 
     @property

@@ -18,6 +18,7 @@ from ripieno.parallel import Executor
 from ripieno.receipts import seal
 from workers.official_arenas.campaign._record_check import record_problems
 from workers.official_arenas.campaign.collect import collect_rows
+from workers.official_arenas.campaign.environment import evidence_rows
 from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json, write_new
 from workers.official_arenas.campaign.page import headline, render_campaign_page
 from workers.official_arenas.campaign.plan import CampaignPlan
@@ -175,7 +176,7 @@ def _seal(folder: CampaignFolder) -> None:
     _put(folder.root / "analysis.json", analysis)
     page = folder.root / "index.html"
     if not page.exists():
-        write_new(page, _page(folder.plan, rows, analysis, results_sha256).encode())
+        write_new(page, _page(folder.root, folder.plan, rows, analysis, results_sha256).encode())
     files = {record.path: record.sha256 for record in inventory(folder.root) if record.path not in (CAMPAIGN, EVENTS)}
     sealed = seal(
         {
@@ -199,13 +200,16 @@ def _put(path: Path, value: Any) -> None:
         raise IntegrityError(f"{path.name} of the interrupted run says something else than its receipts do")
 
 
-def _page(plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str, Any], results_sha256: str) -> str:
+def _page(
+    root: Path, plan: CampaignPlan, rows: Sequence[PairResult], analysis: Mapping[str, Any], results_sha256: str
+) -> str:
     provider = resolve_arena(plan.arena)
     evidence = {
         "plan": plan.plan_hash,
         "results": results_sha256,
         "arena": f"{provider.benchmark_id} at {provider.source_revision}",
         "scorer": f"{provider.scorer_id} {provider.scorer_revision}",
+        **evidence_rows(root, plan),
         "digest to pin": "receipt_sha256 in campaign.json",
     }
     return render_campaign_page(

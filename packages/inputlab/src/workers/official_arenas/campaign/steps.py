@@ -8,12 +8,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentinputlab.backends.answered import noting_answers
 from ripieno.errors import InputError, IntegrityError
 from ripieno.parallel import Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas._evidence import EvidenceStorageError
-from workers.official_arenas.campaign._record_check import authorizations, intervention_start, requests_hash
+from workers.official_arenas.campaign._record_check import (
+    answered_by_hash,
+    authorizations,
+    intervention_start,
+    requests_hash,
+)
+from workers.official_arenas.campaign.environment import ANSWERED_BY
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
@@ -93,7 +100,9 @@ def run_interventions(
         for cell, outcome in zip(cells, outcomes, strict=True)
         if outcome.value
     ]
-    folder.record("interventions", {"requested": len(made), "requests_sha256": requests_hash(folder.root, made)})
+    done: dict[str, Any] = {"requested": len(made), "requests_sha256": requests_hash(folder.root, made)}
+    answered = answered_by_hash(folder.root)
+    folder.record("interventions", done if answered is None else {**done, "answered_by_sha256": answered})
 
 
 def intervene(cell: Mapping[str, str]) -> bool:
@@ -109,26 +118,29 @@ def intervene(cell: Mapping[str, str]) -> bool:
     treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
     row = bound.checkpoints[task]
     write_json(start, intervention_start(task, treatment.name), durable=bound.plan.durable)
-    payloads = [
-        retail_driver.build_payload(
-            row,
-            arm_id=f"{role}.{name}",
-            intervention=intervention,
-            arm_parameters=parameters,
-            model_slot=slot_name,
-            context=context,
-        )
-        for role, name, intervention, parameters, context in (
-            ("baseline", "unchanged", _no_op(), {}, _context(None)),
-            (
-                "treatment",
-                treatment.name,
-                build_intervention(treatment),
-                bound.parameters[treatment.name],
-                _context(bound.backend),
-            ),
-        )
-    ]
+    with noting_answers() as answered:
+        payloads = [
+            retail_driver.build_payload(
+                row,
+                arm_id=f"{role}.{name}",
+                intervention=intervention,
+                arm_parameters=parameters,
+                model_slot=slot_name,
+                context=context,
+            )
+            for role, name, intervention, parameters, context in (
+                ("baseline", "unchanged", _no_op(), {}, _context(None)),
+                (
+                    "treatment",
+                    treatment.name,
+                    build_intervention(treatment),
+                    bound.parameters[treatment.name],
+                    _context(bound.backend),
+                ),
+            )
+        ]
+    if answered:
+        write_json(place / f"{task}-{ANSWERED_BY}", answered.record(), durable=bound.plan.durable)
     envelope = retail_driver.build_envelope(
         resolve_arena(bound.plan.arena),
         bound.config,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentinputlab.backends.answered import note_answer
 from agentinputlab.backends.tokens import count_tokens
 from workers.official_arenas._agent_allowance import STOP_MESSAGE, AgentAllowance
 from workers.official_arenas.protocol import canonical_json, content_hash
@@ -99,6 +100,7 @@ def budgeted_agent(tau2: Tau2, environment: Any, config: Mapping[str, Any], play
                 allowance.incomplete_usage = True
                 allowance.charge(input_tokens=counted, output_tokens=0)
                 raise
+            note_answer(config["llm_agent"], getattr(answer, "raw_data", None))
             given, produced = (_tokens(answer.usage, name) for name in ("prompt_tokens", "completion_tokens"))
             allowance.incomplete_usage = allowance.incomplete_usage or given is None or produced is None
             if given is not None:
@@ -202,6 +204,7 @@ def guarded_user(user: Any, usages: list[Mapping[str, Any] | None]) -> Any:
     def generate_next_message(message: Any, state: Any) -> tuple[Any, Any]:
         answer, next_state = native(message, state)
         usages.append(getattr(answer, "usage", None))
+        note_answer(str(getattr(user, "llm", "user")), getattr(answer, "raw_data", None))
         if not (answer.content or "").strip():
             raise MalformedTrajectoryError("Retail user gave an empty message")
         return answer, next_state

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
+from agentinputlab.backends.answered import note_answer
 from workers.official_arenas.protocol import OfficialArenaError
 from workers.official_arenas.providers._tau_judge import check_judge_answer
 
@@ -184,6 +185,7 @@ def official_judge(
         kept = {name: asked[name] for name in ("messages", "tools", "tool_choice") if name in asked}
         answer = native(**kept, model=config["llm_judge"], **dict(config["llm_args_judge"]))
         usages.append(getattr(answer, "usage", None))
+        note_answer(config["llm_judge"], getattr(answer, "raw_data", None))
         check_judge_answer(answer.content, assertions)
         return answer
 
