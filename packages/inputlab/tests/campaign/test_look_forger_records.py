@@ -16,7 +16,9 @@ from ripieno.errors import IntegrityError
 from ripieno.verify import VerifyStatus, verify
 from workers.official_arenas.campaign.folder import CampaignFolder
 from workers.official_arenas.campaign.plan import CampaignPlan
+from workers.official_arenas.campaign.steps import prepare_pairs
 from workers.official_arenas.protocol import content_hash
+from workers.official_arenas.retail_driver import cell_id
 
 RUN = "workers.official_arenas.campaign.run"
 
@@ -194,6 +196,32 @@ def test_a_request_is_played_as_the_intervention_gave_it(
     change(out / "requests" / "lab" / TREATMENT / "1.json", forge)
     assert_found(plan, out, "")
     assert any("hold another request than the log says was made" in row.detail for row in verify(out).checks)
+
+
+def in_another_slot(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Both sides are of another model slot, so that the pair has another name."""
+    for arm in envelope["atomic_request"]["arms"]:
+        arm["payload"]["model_slot"] = "another"
+    return envelope
+
+
+@pytest.mark.parametrize("forge", [None, in_another_slot])
+def test_the_index_names_the_requests_that_lie_in_the_folder_not_those_that_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forge: Callable[[Any], Any] | None
+) -> None:
+    plan = lab_plan(tmp_path)
+    out = interrupted(plan, tmp_path / "out", monkeypatch, "prepare_pairs")
+    place = out / "requests" / "lab" / TREATMENT
+    if forge is not None:
+        change(place / "1.json", forge)
+    folder = CampaignFolder.open(out, plan, ["test"])
+    try:
+        index = prepare_pairs(folder)
+    finally:
+        folder.release()
+    named = {row["task"]: row["cell_id"] for row in index}
+    assert named == {task: cell_id(json.loads((place / f"{task}.json").read_text())) for task in named}
+    assert len(named) == len(list(place.glob("*-start.json")))
 
 
 @pytest.mark.parametrize("artifact", ["checkpoints.json", "replays.json"])

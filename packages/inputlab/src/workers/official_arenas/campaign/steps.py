@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from agentinputlab.backends.answered import noting_answers
+from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import InputError, IntegrityError
-from ripieno.parallel import Executor, run_cells
+from ripieno.parallel import CellOutcome, Executor, run_cells
 from workers.official_arenas import retail_capture, retail_driver
 from workers.official_arenas._console import quiet_console
-from workers.official_arenas._evidence import EvidenceStorageError
+from workers.official_arenas._evidence import EvidenceStorageError, sha256_bytes
+from workers.official_arenas._payloads import Arm, build_payloads
 from workers.official_arenas.campaign._record_check import (
     answered_by_hash,
     authorizations,
@@ -21,7 +23,15 @@ from workers.official_arenas.campaign._record_check import (
     requests_hash,
 )
 from workers.official_arenas.campaign.environment import ANSWERED_BY
-from workers.official_arenas.campaign.folder import EVENTS, PLAN, CampaignFolder, read_events, read_json, write_json
+from workers.official_arenas.campaign.folder import (
+    EVENTS,
+    PLAN,
+    CampaignFolder,
+    read_events,
+    read_json,
+    write_json,
+    write_new,
+)
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, parse_plan
 from workers.official_arenas.campaign.preflight import build_intervention, resolve_arena, rules_file, slot_config
 from workers.official_arenas.protocol import OfficialArenaError
@@ -34,6 +44,10 @@ REPLAYS_SHA256_ENV = "AILAB_CAMPAIGN_REPLAYS_SHA256"
 BRIDGE = ("agentinputlab.campaign", "1")
 _SLOTS_KEPT = 8
 """Of so many slots a process keeps what it read; cells come slot by slot."""
+MadeRequest = tuple[str, str] | tuple[()]
+"""SHA-256 and cell id of a request; empty when nothing is known of it but that it is there."""
+_CELL_IDS: dict[str, str] = {}
+"""Of requests that were just made, their SHA-256 -> cell id; the index takes them out."""
 
 
 def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str, str], None]) -> None:
@@ -79,10 +93,10 @@ def run_interventions(
         for treatment in folder.plan.treatments
         for task in captured_tasks(folder.root, bound["slot"])
     ]
-    for cell in cells:
-        folder.directory("requests", cell["slot"], cell["treatment"])
+    for slot, treatment in dict.fromkeys((cell["slot"], cell["treatment"]) for cell in cells):
+        folder.directory("requests", slot, treatment)
     labels = [f"{cell['treatment']} on task {cell['task']}" for cell in cells]
-    outcomes = run_cells(
+    outcomes: list[CellOutcome[MadeRequest | None]] = run_cells(
         intervene,
         cells,
         executor=executor,
@@ -98,63 +112,57 @@ def run_interventions(
     made = [
         (cell["slot"], cell["treatment"], cell["task"])
         for cell, outcome in zip(cells, outcomes, strict=True)
-        if outcome.value
+        if outcome.value is not None
     ]
+    _CELL_IDS.update(outcome.value for outcome in outcomes if outcome.value)
     done: dict[str, Any] = {"requested": len(made), "requests_sha256": requests_hash(folder.root, made)}
     answered = answered_by_hash(folder.root)
     folder.record("interventions", done if answered is None else {**done, "answered_by_sha256": answered})
 
 
-def intervene(cell: Mapping[str, str]) -> bool:
-    """Run one treatment on one task unless it was started before; tell whether there is a request."""
-    root, slot_name, task = Path(cell["root"]), cell["slot"], cell["task"]
-    place = root / "requests" / slot_name / cell["treatment"]
-    request, start = place / f"{task}.json", place / f"{task}-start.json"
+def intervene(cell: Mapping[str, str]) -> MadeRequest | None:
+    """Run one treatment on one task unless it was started before; give None when there is no request."""
+    slot_name, task = cell["slot"], cell["task"]
+    place = f"{cell['root']}/requests/{slot_name}/{cell['treatment']}"
+    request, start = Path(f"{place}/{task}.json"), Path(f"{place}/{task}-start.json")
     if request.exists():
-        return True
+        return ()
     if start.exists():
-        return False  # started once; whether a model was asked is unknown, so it is never asked again
-    bound = _bound_slot(root, slot_name, cell["plan"], cell["snapshot"])
-    treatment = next(item for item in bound.plan.treatments if item.name == cell["treatment"])
-    row = bound.checkpoints[task]
+        return None  # started once; whether a model was asked is unknown, so it is never asked again
+    bound = _bound_slot(Path(cell["root"]), slot_name, cell["plan"], cell["snapshot"])
+    treatment, row = bound.treatments[cell["treatment"]], bound.checkpoints[task]
     write_json(start, intervention_start(task, treatment.name), durable=bound.plan.durable)
+    arms = (
+        Arm("baseline.unchanged", _no_op(), {}, _context(None)),
+        Arm(
+            f"treatment.{treatment.name}",
+            build_intervention(treatment),
+            bound.parameters[treatment.name],
+            _context(bound.backend),
+        ),
+    )
     with noting_answers() as answered:
-        payloads = [
-            retail_driver.build_payload(
-                row,
-                arm_id=f"{role}.{name}",
-                intervention=intervention,
-                arm_parameters=parameters,
-                model_slot=slot_name,
-                context=context,
-            )
-            for role, name, intervention, parameters, context in (
-                ("baseline", "unchanged", _no_op(), {}, _context(None)),
-                (
-                    "treatment",
-                    treatment.name,
-                    build_intervention(treatment),
-                    bound.parameters[treatment.name],
-                    _context(bound.backend),
-                ),
-            )
-        ]
+        baseline, treated = build_payloads(row, arms, model_slot=slot_name)
     if answered:
-        write_json(place / f"{task}-{ANSWERED_BY}", answered.record(), durable=bound.plan.durable)
+        write_json(Path(f"{place}/{task}-{ANSWERED_BY}"), answered.record(), durable=bound.plan.durable)
     envelope = retail_driver.build_envelope(
-        resolve_arena(bound.plan.arena),
+        bound.arena,
         bound.config,
         row,
-        baseline_payload=payloads[0],
-        treatment_payload=payloads[1],
+        baseline_payload=baseline,
+        treatment_payload=treated,
         bridge_id=BRIDGE[0],
         bridge_revision=BRIDGE[1],
         replay_inventory_environment=REPLAYS_PATH_ENV,
         replay_inventory_sha256_environment=REPLAYS_SHA256_ENV,
         expected_replay_inventory_sha256=bound.replays_sha256,
     )
-    write_json(request, envelope, durable=bound.plan.durable)
-    return True
+    data = INDENTED_UNICODE_LINE.dumps(envelope)
+    write_new(request, data, durable=bound.plan.durable)
+    try:
+        return sha256_bytes(data), retail_driver.cell_id(envelope)
+    except OfficialArenaError:
+        return ()  # the index will say what is wrong with it
 
 
 def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
@@ -286,6 +294,8 @@ class _BoundSlot:
     def __init__(self, root: Path, slot_name: str, snapshot_name: str) -> None:
         self.plan: CampaignPlan = parse_plan(read_json(root / PLAN))
         self.slot = next(slot for slot in self.plan.slots if slot.name == slot_name)
+        self.arena = resolve_arena(self.plan.arena)
+        self.treatments = {treatment.name: treatment for treatment in self.plan.treatments}
         self.config = slot_config(self.plan, self.slot)
         snapshot = root / "capture" / slot_name / snapshot_name
         self.replays = snapshot / "replays.json"
@@ -327,9 +337,9 @@ def _index(folder: CampaignFolder) -> list[dict[str, str]]:
     for slot in folder.plan.slots:
         for treatment in folder.plan.treatments:
             for task in captured_tasks(folder.root, slot.name):
-                request = folder.root / "requests" / slot.name / treatment.name / f"{task}.json"
+                request = Path(f"{folder.root}/requests/{slot.name}/{treatment.name}/{task}.json")
                 if request.exists():
-                    cell_id = retail_driver.cell_id(read_json(request))
+                    cell_id = _CELL_IDS.pop(_sha256(request), None) or retail_driver.cell_id(read_json(request))
                     rows.append({"slot": slot.name, "treatment": treatment.name, "task": task, "cell_id": cell_id})
     return rows
 
