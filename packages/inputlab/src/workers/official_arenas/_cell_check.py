@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ripieno._verdict import Check, VerifyStatus
-from ripieno.errors import IntegrityError
-from ripieno.receipts import check_sealed
+from ripieno.receipts import SEAL
 from workers.official_arenas._errors import OfficialArenaError
-from workers.official_arenas._evidence import evidence_bytes, is_leftover, parse_json, parse_object
+from workers.official_arenas._evidence import is_leftover, parse_json, sha256_bytes
 from workers.official_arenas._pair_ledger import (
     FAILED_UNSCORED,
     OUTCOME,
@@ -23,10 +22,10 @@ from workers.official_arenas._pair_ledger import (
     TERMINAL,
     TERMINAL_PROTOCOL,
     TRACE,
-    evidence_files,
     is_terminal_file,
 )
 from workers.official_arenas._trace_measurement import intervention_failure, safe_trace_measurement
+from workers.official_arenas._written import RequestReading, Written, read_request, written_object
 from workers.official_arenas.protocol import content_hash, intervention_usage, trace_hashes
 
 __all__ = ["ROLE_NAMES", "CellResult", "check_cell"]
@@ -42,23 +41,30 @@ class CellResult:
         status: complete, failed or interrupted, if all rows hold.
         rows: what was looked at.
         nonces: of the runtimes that played the arms.
+        hashes: relative path -> SHA-256 of every file.
+        values: relative path -> what a file says, for those that were read as JSON objects.
     """
 
     status: VerifyStatus = VerifyStatus.INTERRUPTED
     rows: list[Check] = field(default_factory=list[Check])
     nonces: list[str] = field(default_factory=list[str])
+    hashes: dict[str, str] = field(default_factory=dict[str, str])
+    values: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
 
 
-def check_cell(contents: Mapping[str, bytes], *, cell_id: str | None) -> CellResult:
+def check_cell(
+    contents: Mapping[str, bytes], *, cell_id: str | None, request: RequestReading | None = None
+) -> CellResult:
     """Check the files of a cell against each other.
 
     Args:
         contents: relative path -> bytes.
         cell_id: name of its directory; None when it was renamed and says nothing.
+        request: what was read elsewhere; where the cell holds the very same bytes, they are not read again.
     """
-    result = CellResult()
+    result = CellResult(hashes={path: sha256_bytes(data) for path, data in contents.items()})
     try:
-        detail = _check(contents, cell_id, result)
+        detail = _check(contents, cell_id, result, request)
     except _DifferenceError as problem:
         result.rows.append(Check(problem.place, ok=False, detail=problem.detail))
     except (KeyError, TypeError, AttributeError, ValueError) as error:  # sealed well, and nothing that we write
@@ -75,52 +81,54 @@ class _DifferenceError(Exception):
         self.detail = detail
 
 
-def _check(contents: Mapping[str, bytes], cell_id: str | None, result: CellResult) -> str:
+def _check(
+    contents: Mapping[str, bytes], cell_id: str | None, result: CellResult, request: RequestReading | None
+) -> str:
     kept = {path for path in contents if not is_leftover(path.rsplit("/", 1)[-1])}
     if PAIR_START not in contents:
         if kept:
             raise _DifferenceError(PAIR_START, "is missing")
         return "the slot was taken and nothing was started"
-    start = _written(contents, PAIR_START)
+    start = _written(contents, PAIR_START, result).value
     if cell_id is not None and content_hash(start.get("cell_identity")) != cell_id:
         raise _DifferenceError(PAIR_START, f"is of another pair than {cell_id}")
     if TERMINAL in contents:
-        _check_terminal(contents, start)
+        _check_terminal(contents, start, result)
     envelope: Mapping[str, Any] | None = None
     if REQUEST in contents:
-        envelope = _check_request(contents, start)
+        envelope = _check_request(contents[REQUEST], start, request)
     elif any("/" in path for path in kept) or RESPONSE in contents:
         raise _DifferenceError(REQUEST, "is missing")
     outcomes = {role: _outcome(contents, role, result) for role in ROLES if f"{role}/{OUTCOME}" in contents}
+    response_sha256 = None
     if envelope is not None:
         _check_arms(envelope, outcomes)
         if RESPONSE in contents:
-            _check_response(contents, start, outcomes, envelope)
+            response_sha256 = _check_response(contents, start, outcomes, envelope, result)
     if TERMINAL not in contents:
         return f"started and never ended; {len(outcomes)} of 2 arms have an outcome"
-    return _check_end(contents, outcomes, result)
+    return _check_end(outcomes, response_sha256, result)
 
 
-def _written(contents: Mapping[str, bytes], path: str, *, sealed: bool = False) -> dict[str, Any]:
+def _written(contents: Mapping[str, bytes], path: str, result: CellResult, *, sealed: bool = False) -> Written:
     """Give an object whose every byte is as it was written."""
     try:
-        value = parse_object(contents[path])
-        if sealed:
-            check_sealed(value)
-        is_as_written = evidence_bytes(value) == contents[path]
-    except (OfficialArenaError, IntegrityError, ValueError) as error:
+        written = written_object(contents[path], without=SEAL if sealed else None)
+    except (OfficialArenaError, ValueError) as error:
         raise _DifferenceError(path, "was changed") from error
-    if not is_as_written:
+    if sealed and written.value.get(SEAL) != written.content_hash:
         raise _DifferenceError(path, "was changed")
-    return value
+    result.values[path] = written.value
+    return written
 
 
-def _check_terminal(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> None:
+def _check_terminal(contents: Mapping[str, bytes], start: Mapping[str, Any], result: CellResult) -> None:
     """The seal, and every file that it lists, and no other."""
-    terminal = _written(contents, TERMINAL, sealed=True)
+    terminal = _written(contents, TERMINAL, result, sealed=True).value
     if terminal.get("protocol") != TERMINAL_PROTOCOL or not isinstance(terminal.get("files"), dict):
         raise _DifferenceError(TERMINAL, "is of another protocol")
-    listed, found = cast("dict[str, str]", terminal["files"]), evidence_files(contents)
+    listed = cast("dict[str, str]", terminal["files"])
+    found = {path: digest for path, digest in result.hashes.items() if not is_terminal_file(path)}
     for path in sorted({*listed, *found}):
         if path not in found:
             raise _DifferenceError(path, "is missing")
@@ -136,17 +144,21 @@ def _check_terminal(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> 
             raise _DifferenceError(TERMINAL, f"has another {name} than {PAIR_START}")
 
 
-def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> dict[str, Any]:
-    from workers.official_arenas.retail_driver import cell_identity
-
-    envelope = _written(contents, REQUEST)
+def _check_request(data: bytes, start: Mapping[str, Any], known: RequestReading | None) -> dict[str, Any]:
+    try:
+        request = known if known is not None and known.data == data else read_request(data)
+    except ValueError as error:
+        raise _DifferenceError(REQUEST, "was changed") from error
+    if request.written is None:
+        raise _DifferenceError(REQUEST, "was changed")
+    envelope = request.written.value
     given = envelope.get("request_hash")
-    if given != content_hash({name: item for name, item in envelope.items() if name != "request_hash"}):
+    if given != request.written.content_hash:
         raise _DifferenceError(REQUEST, "was changed: it does not have its request_hash")
     if given != start.get("request_hash"):
         raise _DifferenceError(REQUEST, f"has another request_hash than {PAIR_START}")
     try:
-        identity = cell_identity(envelope)
+        identity = request.identity
     except (OfficialArenaError, KeyError, TypeError) as error:
         raise _DifferenceError(REQUEST, "is no request") from error
     if identity != start.get("cell_identity"):
@@ -157,7 +169,7 @@ def _check_request(contents: Mapping[str, bytes], start: Mapping[str, Any]) -> d
 def _outcome(contents: Mapping[str, bytes], role: str, result: CellResult) -> dict[str, Any]:
     """Give the sealed outcome of an arm; a scored one must follow from its trace."""
     path, trace_path = f"{role}/{OUTCOME}", f"{role}/{TRACE}"
-    outcome = _written(contents, path, sealed=True)
+    outcome = _written(contents, path, result, sealed=True).value
     nonce = outcome.get("runtime_nonce")
     if isinstance(nonce, str):
         if nonce in result.nonces:
@@ -221,17 +233,21 @@ def _check_response(
     start: Mapping[str, Any],
     outcomes: Mapping[str, Mapping[str, Any]],
     envelope: Mapping[str, Any],
-) -> None:
-    response = _written(contents, RESPONSE)
+    result: CellResult,
+) -> str:
+    """Give the content hash of the response, which the terminal names."""
+    written = _written(contents, RESPONSE, result)
+    response = written.value
     if response.get("request_hash") != start.get("request_hash"):
         raise _DifferenceError(RESPONSE, f"has another request_hash than {PAIR_START}")
     if response.get("arms") != [outcomes[role].get("result") for role in ROLES if role in outcomes]:
         raise _DifferenceError(RESPONSE, "does not say what the outcomes of the arms say")
     _check_receipt(response["receipt"], envelope)
+    return written.content_hash
 
 
-def _check_end(contents: Mapping[str, bytes], outcomes: Mapping[str, Mapping[str, Any]], result: CellResult) -> str:
-    terminal = parse_object(contents[TERMINAL])
+def _check_end(outcomes: Mapping[str, Mapping[str, Any]], response_sha256: str | None, result: CellResult) -> str:
+    terminal = result.values[TERMINAL]
     for role in ROLES:
         if role not in outcomes:
             raise _DifferenceError(f"{role}/{OUTCOME}", "is missing")
@@ -239,8 +255,7 @@ def _check_end(contents: Mapping[str, bytes], outcomes: Mapping[str, Mapping[str
     expected = FAILED_UNSCORED if failed else PAIRED_SCORED
     if terminal.get("failed_roles") != failed or terminal.get("status") != expected:
         raise _DifferenceError(TERMINAL, "does not say what the outcomes of the arms say")
-    response_hash = content_hash(parse_object(contents[RESPONSE])) if RESPONSE in contents else None
-    if terminal.get("response_sha256") != response_hash or (response_hash is None) is not bool(failed):
+    if terminal.get("response_sha256") != response_sha256 or (response_sha256 is None) is not bool(failed):
         raise _DifferenceError(TERMINAL, f"is of another {RESPONSE}")
     result.status = VerifyStatus.FAILED if failed else VerifyStatus.COMPLETE
     files = len(terminal["files"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -42,6 +42,7 @@ from workers.official_arenas._first_capture import (
 from workers.official_arenas._pair_ledger import PAIR_START, TERMINAL
 from workers.official_arenas._rejections import REJECTION_NAME
 from workers.official_arenas._score_check import score_problem
+from workers.official_arenas._written import RequestReading
 from workers.official_arenas.protocol import content_hash
 
 __all__ = [
@@ -154,23 +155,30 @@ def verify_cell(path: Path) -> VerifyReport:
     Raises:
         InputError: the reader lacks a permission.
     """
-    return _verified_cell(Path(path))[0]
+    return verified_cell(Path(path))[0]
 
 
-def _verified_cell(path: Path) -> tuple[VerifyReport, Sequence[str]]:
-    """Give the report, and the nonces of the runtimes that played."""
-    findings = _Findings()
+def verified_cell(path: Path, *, request: RequestReading | None = None) -> tuple[VerifyReport, _cell_check.CellResult]:
+    """Verify the ledger of one pair and give what its files say, too.
+
+    Args:
+        path: of the ledger.
+        request: of the pair as it was read elsewhere, see `check_cell`.
+
+    Raises:
+        InputError: the reader lacks a permission.
+    """
+    findings, result = _Findings(), _cell_check.CellResult()
     contents = _contents(path, findings)
-    status, nonces = VerifyStatus.INTERRUPTED, list[str]()
     if contents is not None:
         name = path.absolute().name
-        result = _cell_check.check_cell(contents, cell_id=name if _CELL_NAME.fullmatch(name) else None)
+        cell_id = name if _CELL_NAME.fullmatch(name) else None
+        result = _cell_check.check_cell(contents, cell_id=cell_id, request=request)
         findings.rows.extend(result.rows)
-        status, nonces = result.status, result.nonces
         if not findings.problem and (unsupported := score_problem(contents)):
             findings.broken(*unsupported)
-    digest = content_hash(_hashes_of_final(contents or {}))
-    return findings.report(path, CELL_FORMAT, status, digest), nonces
+    digest = content_hash(_without_leftovers(result.hashes))
+    return findings.report(path, CELL_FORMAT, result.status, digest), result
 
 
 def verify_ledger_root(path: Path) -> VerifyReport:
@@ -193,12 +201,12 @@ def verify_ledger_root(path: Path) -> VerifyReport:
             if name != REJECTION_NAME and not is_leftover(name):
                 findings.broken("ledger", f"{name} was added")
             continue
-        report, nonces = _verified_cell(path / name)
+        report, result = verified_cell(path / name)
         statuses.append(report.status)
         digests[name] = report.digest
         if not report.ok:
             findings.broken(f"pair {name}", report.first_problem)
-        for nonce in nonces:
+        for nonce in result.nonces:
             if owners.setdefault(nonce, name) != name:
                 findings.broken(f"pair {name}", f"holds a runtime of pair {owners[nonce]}")
     counts = {status: statuses.count(status) for status in (VerifyStatus.COMPLETE, VerifyStatus.FAILED)}
@@ -276,7 +284,7 @@ def verify_capture_root(path: Path) -> VerifyReport:
             is_current |= state.agrees_with(result, findings, name)
     findings.holds("receipts", f"{len(state.receipts)} of {len(state.starts)} started captures ended")
     findings.holds("snapshots", f"{len(snapshots)}; the receipts are {'' if is_current else 'not yet '}all in one")
-    digest = content_hash(_hashes_of_final(contents))
+    digest = content_hash(_without_leftovers({name: sha256_bytes(data) for name, data in contents.items()}))
     return findings.report(path, CAPTURE_FORMAT, state.status(is_current=is_current), digest)
 
 
@@ -416,10 +424,10 @@ def _names(path: Path, findings: _Findings) -> list[str]:
     return names
 
 
-def _hashes_of_final(contents: Mapping[str, bytes]) -> dict[str, str]:
-    """Hashes of everything but notes and leftovers, which are no evidence."""
+def _without_leftovers(hashes: Mapping[str, str]) -> dict[str, str]:
+    """Leave out notes and leftovers, which are no evidence."""
     return {
-        name: sha256_bytes(data)
-        for name, data in contents.items()
-        if name != REJECTION_NAME and not any(is_leftover(part) for part in name.split("/"))
+        name: digest
+        for name, digest in hashes.items()
+        if name != REJECTION_NAME and not any(map(is_leftover, name.split("/")))
     }

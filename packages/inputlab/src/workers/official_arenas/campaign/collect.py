@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ripieno.errors import InputError, IntegrityError
+from workers.official_arenas._pair_ledger import OUTCOME, PAIRED_SCORED, RESPONSE, ROLES, TERMINAL
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, read_events, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
 from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus
 from workers.official_arenas.campaign.steps import snapshot_of
 
-__all__ = ["collect_rows", "played_rows"]
+__all__ = ["Place", "collect_rows", "ended_pair", "execution_of", "played_rows"]
+
+Place = tuple[str, str, str]
+"""Slot, treatment and task."""
 
 _BEFORE_PAIRS = {"capture_failed": PairStatus.CAPTURE_FAILED, "reserved_unresolved": PairStatus.CAPTURE_UNRESOLVED}
 
@@ -36,8 +40,13 @@ def played_rows(root: Path) -> tuple[CampaignPlan, list[PairResult]]:
     return plan, collect_rows(root, plan)
 
 
-def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:
+def collect_rows(root: Path, plan: CampaignPlan, known: Mapping[Place, PairResult] | None = None) -> list[PairResult]:
     """Give one row per slot, treatment and expected task, in plan order.
+
+    Args:
+        root: of the campaign.
+        plan: of the campaign.
+        known: rows of indexed pairs whose receipts the caller has just read; they are not read again.
 
     Raises:
         InputError: a receipt is not JSON.
@@ -48,6 +57,7 @@ def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:
         for row in read_json(root / "requests" / "index.json")
     }
     rows: list[PairResult] = []
+    known = known or {}
     for slot in plan.slots:
         disposition = read_json(snapshot_of(root, slot.name) / "dispositions.json")
         statuses = {row["task_id"]: row["status"] for row in disposition["dispositions"]}
@@ -59,7 +69,10 @@ def collect_rows(root: Path, plan: CampaignPlan) -> list[PairResult]:
                 elif place not in cells:
                     rows.append(PairResult(*place, _without_request(root, place)))
                 else:
-                    rows.append(_pair(root, place, cells[place]))
+                    row = known.get(place)
+                    if row is None or row.cell_id != cells[place]:
+                        row = _pair(root, place, cells[place])
+                    rows.append(row)
     return rows
 
 
@@ -69,33 +82,66 @@ def _without_request(root: Path, place: tuple[str, str, str]) -> PairStatus:
     return PairStatus.INTERVENTION_INTERRUPTED if was_started else PairStatus.INVENTORY_INCOMPLETE
 
 
-def _pair(root: Path, place: tuple[str, str, str], cell_id: str) -> PairResult:
+def _pair(root: Path, place: Place, cell_id: str) -> PairResult:
     slot, treatment, task = place
-    envelope = read_json(Path(root, "requests", slot, treatment, f"{task}.json"))
-    execution = _arm(envelope["atomic_request"]["arms"], "treatment")["payload"]["intervention_execution"]
+    execution = execution_of(read_json(Path(root, "requests", slot, treatment, f"{task}.json")))
     cell = Path(root, "pairs", slot, cell_id)
-
-    def row(status: PairStatus, **more: Any) -> PairResult:
-        return PairResult(slot, treatment, task, status, cell_id, str(execution["status"]), **more)
-
     if not cell.exists():
-        return row(PairStatus.REFUSED)
-    end = cell / "terminal.json"
+        return _row(place, cell_id, PairStatus.REFUSED, execution)
+    end = cell / TERMINAL
     if not end.exists():
-        return row(PairStatus.INTERRUPTED)
+        return _row(place, cell_id, PairStatus.INTERRUPTED, execution)
     terminal = read_json(end)
-    outcomes = {role: read_json(Path(cell, role, "arm-outcome.json")) for role in ("baseline", "treatment")}
-    if terminal["status"] != "paired_scored":
+    outcomes = {role: read_json(cell.joinpath(role, OUTCOME)) for role in ROLES}
+    response = read_json(cell / RESPONSE) if terminal["status"] == PAIRED_SCORED else None
+    return ended_pair(place, cell_id, execution, terminal=terminal, outcomes=outcomes, response=response)
+
+
+def ended_pair(
+    place: Place,
+    cell_id: str,
+    execution: Mapping[str, Any],
+    *,
+    terminal: Mapping[str, Any],
+    outcomes: Mapping[str, Mapping[str, Any]],
+    response: Any,
+) -> PairResult:
+    """Give the row of a pair that was played to its end.
+
+    Args:
+        place: slot, treatment and task.
+        cell_id: name of the ledger.
+        execution: see `execution_of`.
+        terminal: how the ledger was closed.
+        outcomes: of both arms.
+        response: what the driver gave; only a scored pair has one.
+
+    Raises:
+        LookupError, TypeError, AttributeError, ValueError, StopIteration: a record has another shape than it should.
+    """
+    if terminal["status"] != PAIRED_SCORED:
         kinds = [str(outcomes[role].get("exception_type")) for role in terminal["failed_roles"] if role in outcomes]
-        return row(PairStatus.ARM_FAILED, failure=", ".join(kinds))
-    arms = read_json(cell / "response.json")["arms"]
+        return _row(place, cell_id, PairStatus.ARM_FAILED, execution, failure=", ".join(kinds))
+    arms = response["arms"]
     failure = execution.get("failure")
-    return row(
+    return _row(
+        place,
+        cell_id,
         PairStatus.PAIRED,
+        execution,
         baseline=_result(_arm(arms, "baseline"), outcomes["baseline"]),
         treated=_result(_arm(arms, "treatment"), outcomes["treatment"]),
         failure=str(failure["exception_type"]) if failure else None,
     )
+
+
+def execution_of(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give what a request says of how the intervention went; raises as `ended_pair`."""
+    return _arm(envelope["atomic_request"]["arms"], "treatment")["payload"]["intervention_execution"]
+
+
+def _row(place: Place, cell_id: str, status: PairStatus, execution: Mapping[str, Any], **more: Any) -> PairResult:
+    return PairResult(*place, status, cell_id, str(execution["status"]), **more)
 
 
 def _arm(arms: list[Mapping[str, Any]], role: str) -> Mapping[str, Any]:

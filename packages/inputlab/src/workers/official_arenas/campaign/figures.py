@@ -12,7 +12,7 @@ from workers.official_arenas.campaign.results import PRIMARY_METRIC, PairResult,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MAX_DRAWN", "difference_figure", "kind_of", "kinds_of", "task_figure"]
+__all__ = ["MAX_DRAWN", "difference_figure", "kind_of", "kinds_of", "laid_out_for_page", "task_figure"]
 
 _NO_SCORE = ("no score", "#f0f0f0", "?")
 _SOLVED = (
@@ -30,6 +30,8 @@ _SCORED = (
 )
 MAX_DRAWN = 60
 """More tasks than this do not fit side by side; the table has all of them."""
+SVG_DPI = 72.0
+"""The resolution at which SVG is laid out, whatever a figure is made for."""
 
 
 def kinds_of(metric: str) -> tuple[tuple[str, str, str], ...]:
@@ -125,6 +127,7 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
                     va="center",
                     fontsize=8,
                     color="#000001",
+                    in_layout=False,  # inside a cell of the grid
                 )
         axes.set_xticks([place + 0.5 for place in range(len(tasks))], tasks, rotation=90 if len(tasks) > 20 else 0)
         axes.set_yticks([place + 0.5 for place in range(len(lines))], [_shortened(f"{t} ({s})") for s, t in lines])
@@ -136,6 +139,25 @@ def task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
             loc="outside upper center",
             ncols=min(len(used), 3),
         )
+    return figure
+
+
+def laid_out_for_page(figure: Figure) -> Figure:
+    """Place everything of a figure now, as SVG has it: one that is still to be laid out is drawn twice to be written.
+
+    Args:
+        figure: is changed, and given back.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    FigureCanvasSVG(figure)
+    figure.dpi = SVG_DPI
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    with rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
+        figure.set_layout_engine(None)
     return figure
 
 

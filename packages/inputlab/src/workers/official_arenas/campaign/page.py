@@ -11,7 +11,14 @@ from agentinputlab.analysis.power import required_pairs
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import canonical_json
 from ripieno.report import Figure, Section, Table, Verdict, figure_to_svg, render_page
-from workers.official_arenas.campaign.figures import MAX_DRAWN, difference_figure, kind_of, kinds_of, task_figure
+from workers.official_arenas.campaign.figures import (
+    MAX_DRAWN,
+    difference_figure,
+    kind_of,
+    kinds_of,
+    laid_out_for_page,
+    task_figure,
+)
 from workers.official_arenas.campaign.plan import CampaignPlan, Member
 from workers.official_arenas.campaign.results import PRIMARY_METRIC, ArmResult, PairResult, PairStatus, metric_of
 
@@ -375,7 +382,7 @@ def _parameter(member: Member, name: str) -> str:
 
 def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
     return Figure(
-        figure_to_svg(difference_figure(comparisons)),
+        figure_to_svg(laid_out_for_page(difference_figure(comparisons))),
         f"Difference in {'solved tasks' if all(map(_solves, comparisons)) else comparisons[0]['metric']}, "
         "with its 95 % interval. A bar that crosses zero does not show a difference; "
         "whether one that does not cross it does, the exact test decides."
@@ -402,7 +409,7 @@ def _task_figure(plan: CampaignPlan, rows: Sequence[PairResult]) -> Figure:
     tasks = len({row.task_id for row in rows})
     cut = f" The first {MAX_DRAWN} of {tasks} tasks are drawn." if tasks > MAX_DRAWN else ""
     return Figure(
-        figure_to_svg(task_figure(plan, rows)),
+        figure_to_svg(laid_out_for_page(task_figure(plan, rows))),
         f"Every task: {marks}.{cut}",
         counted,
     )

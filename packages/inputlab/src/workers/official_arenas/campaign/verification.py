@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from ripieno.chain import verify_chain
 from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import inventory, list_tree
 from ripieno.receipts import check_sealed
-from workers.official_arenas._evidence import is_leftover
+from workers.official_arenas._evidence import is_leftover, read_regular
+from workers.official_arenas._pair_ledger import OUTCOME, RESPONSE, ROLES, TERMINAL
+from workers.official_arenas._written import RequestReading, read_request
 from workers.official_arenas.campaign._record_check import record_problems
-from workers.official_arenas.campaign._request_check import request_problem
+from workers.official_arenas.campaign._request_check import planned_parameters, request_problem
+from workers.official_arenas.campaign.collect import Place, collect_rows, ended_pair, execution_of
 from workers.official_arenas.campaign.folder import CAMPAIGN, COMMAND, EVENTS, PLAN, read_events, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, parse_plan
+from workers.official_arenas.campaign.results import PairResult
 from workers.official_arenas.protocol import OfficialArenaError, content_hash
 
 __all__ = ["CAMPAIGN_VERIFIER", "CampaignVerifier"]
@@ -63,9 +68,9 @@ class CampaignVerifier:
             if is_complete or (path / CAMPAIGN).exists():  # a log can be cut behind a seal
                 _check_seal(path, plan, events, rows)
             _check_modes(path, rows)
-            _check_receipts(path, plan, events, rows)
+            ended = _check_receipts(path, plan, events, rows)
             _check_records(path, plan, events, rows)
-            _check_derived(path, plan, rows, is_complete=is_complete)
+            _check_derived(path, plan, rows, ended, is_complete=is_complete)
         except _SHAPES as error:
             rows.append(Check("campaign", ok=False, detail=_reason(error)))
             is_complete = False
@@ -162,9 +167,15 @@ def _check_modes(path: Path, rows: _Rows) -> None:
     rows.append(Check("modes", ok=True, detail="receipts are closed to others"))
 
 
-def _check_receipts(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], rows: _Rows) -> None:
-    """Every capture root and every pair of the ledgers, each by its own rules."""
-    from workers.official_arenas.verification import verify_capture_root, verify_cell
+def _check_receipts(
+    path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[str, Any]], rows: _Rows
+) -> dict[Place, PairResult]:
+    """Every capture root and every pair of the ledgers, each by its own rules.
+
+    Returns:
+        The results of the pairs that hold and have an end.
+    """
+    from workers.official_arenas.verification import verify_capture_root
 
     for slot in plan.slots:
         root = path / "capture" / slot.name
@@ -177,29 +188,61 @@ def _check_receipts(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping
     index = path / "requests" / "index.json"
     indexed: list[Mapping[str, str]] = read_json(index) if index.exists() else []
     checkpoints = {slot.name: _checkpoints(path, slot.name, events) for slot in plan.slots}
-    checked = 0
+    pairs = _Pairs(path, planned_parameters(plan), checkpoints, rows)
     for row in indexed:
+        pairs.check(row)
+    detail = f"{pairs.checked} of {len(indexed)} indexed pairs have a ledger; each was read, its patch applied again"
+    rows.append(Check("pairs", ok=True, detail=detail))
+    _check_ended(path, indexed, rows)
+    return pairs.ended
+
+
+@dataclass
+class _Pairs:
+    """The indexed pairs, one after the other: what is read of one is used for all that is asked of it."""
+
+    root: Path
+    planned: Mapping[str, Any]
+    checkpoints: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    rows: _Rows
+    checked: int = 0
+    ended: dict[Place, PairResult] = field(default_factory=dict[Place, PairResult])
+
+    def check(self, row: Mapping[str, str]) -> None:
+        """The request of a pair, and its ledger if it has one."""
+        from workers.official_arenas.verification import verified_cell
+
+        request: RequestReading | None = None
         try:
-            problem = request_problem(plan, row, checkpoints.get(row["slot"], {}).get(row["task"]), root=path)
+            checkpoint = self.checkpoints.get(row["slot"], {}).get(row["task"])
+            file = self.root / "requests" / row["slot"] / row["treatment"] / f"{row['task']}.json"
+            request = read_request(read_regular(file))
+            problem = request_problem(self.planned, row, checkpoint, request, root=self.root)
         except _SHAPES:
             problem = "its request cannot be read, or has another shape than it should"
         if problem:
-            rows.append(Check(_pair_name(row), ok=False, detail=problem))
-        cell = path / "pairs" / row["slot"] / row["cell_id"]
+            self.rows.append(Check(_pair_name(row), ok=False, detail=problem))
+        cell = self.root / "pairs" / row["slot"] / row["cell_id"]
         if not cell.exists():
-            continue
-        report = verify_cell(cell)
-        checked += 1
+            return
+        report, found = verified_cell(cell, request=request)
+        self.checked += 1
         if not report.ok:
-            rows.append(Check(_pair_name(row), ok=False, detail=report.first_problem or report.status.value))
-    rows.append(
-        Check(
-            "pairs",
-            ok=True,
-            detail=f"{checked} of {len(indexed)} indexed pairs have a ledger; each was read, its patch applied again",
-        )
-    )
-    _check_ended(path, indexed, rows)
+            self.rows.append(Check(_pair_name(row), ok=False, detail=report.first_problem or report.status.value))
+        elif request is not None and not problem and report.status is not VerifyStatus.INTERRUPTED:
+            self._note_end(row, request, found.values)
+
+    def _note_end(self, row: Mapping[str, str], request: RequestReading, values: Mapping[str, Any]) -> None:
+        place = (row["slot"], row["treatment"], row["task"])
+        with suppress(*_SHAPES):  # raised again when the results are derived
+            self.ended[place] = ended_pair(
+                place,
+                row["cell_id"],
+                execution_of(request.envelope),
+                terminal=values[TERMINAL],
+                outcomes={role: values[f"{role}/{OUTCOME}"] for role in ROLES},
+                response=values.get(RESPONSE),
+            )
 
 
 def _pair_name(row: Mapping[str, str]) -> str:
@@ -246,14 +289,15 @@ def _check_records(path: Path, plan: CampaignPlan, events: Mapping[str, Mapping[
         rows.append(Check("records", ok=True, detail="log, scopes, requests and ledgers speak of the same work"))
 
 
-def _check_derived(path: Path, plan: CampaignPlan, rows: _Rows, *, is_complete: bool) -> None:
+def _check_derived(
+    path: Path, plan: CampaignPlan, rows: _Rows, ended: Mapping[Place, PairResult], *, is_complete: bool
+) -> None:
     """Results and analysis, made again from the receipts, have the same bytes; before the end, those that exist."""
-    from workers.official_arenas.campaign.collect import collect_rows
     from workers.official_arenas.campaign.results import analyse
 
     if not is_complete and not (path / "results.json").exists() and not (path / "analysis.json").exists():
         return
-    results = collect_rows(path, plan)
+    results = collect_rows(path, plan, ended)
     for name, value in (
         ("results.json", [row.as_dict() for row in results]),
         ("analysis.json", analyse(plan, results)),
