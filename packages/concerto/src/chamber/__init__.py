@@ -3,3 +3,5 @@
 from importlib.metadata import version
 
 __version__ = version("ripieno-concerto")
+
+__all__: list[str] = []

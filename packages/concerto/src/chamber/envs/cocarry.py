@@ -6,6 +6,7 @@ force in the holds, and the stress limits were derived again by the documented r
 The documented constants stay here, as defaults of the pure functions and for ``limits="documented"``.
 """
 
+# pyright: reportWildcardImportFromLibrary=false
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -14,22 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import chamber.envs._cocarry_rules as _rules
 from chamber.envs._cocarry_kernels import judge_step, reward_of_step
 from chamber.envs._cocarry_limits import CoCarryLimits, derive_stress_limits, resolve_cocarry_limits
+from chamber.envs._cocarry_rules import *  # noqa: F403 - the task has every name of its rules
 from chamber.envs._cocarry_rules import (
-    COCARRY_BAR_CROSS_SECTION_M,
     COCARRY_BAR_LENGTH_M,
-    COCARRY_BAR_MASS_KG,
     COCARRY_BASE_X_M,
     COCARRY_DEFAULT_EPISODE_LENGTH,
-    COCARRY_DRIVE_DAMPING_RATIO,
-    COCARRY_DRIVE_FORCE_LIMIT_UNBOUNDED,
-    COCARRY_DRIVE_LINEAR_DAMPING,
-    COCARRY_DRIVE_LINEAR_STIFFNESS,
     COCARRY_GOAL_CENTROID_XYZ,
     COCARRY_GOAL_JITTER_HALF_M,
     COCARRY_GOAL_THRESH_M,
-    COCARRY_GRIP_OFFSET_Z_M,
     COCARRY_READY_QPOS,
     COCARRY_RETRACTED_QPOS,
     COCARRY_REWARD_LEVEL_COEFF,
@@ -37,28 +33,18 @@ from chamber.envs._cocarry_rules import (
     COCARRY_REWARD_NORMALIZER,
     COCARRY_REWARD_SETTLE_COEFF,
     COCARRY_REWARD_STRESS_COEFF,
-    COCARRY_REWARD_STRESS_TANH_SCALE_N,
-    COCARRY_REWARD_STRESS_THRESHOLD_N,
     COCARRY_REWARD_SUCCESS_BONUS,
     COCARRY_REWARD_TANH_SCALE,
     COCARRY_REWARD_TRANSPORT_COEFF,
-    COCARRY_REWARD_TRANSPORT_PBRS_COEFF,
     COCARRY_SETTLE_WINDOW_STEPS,
     COCARRY_STATIC_QVEL_THRESH,
-    COCARRY_STRESS_MAX_PROXY_N,
     COCARRY_TILT_MAX_DEG,
     COCARRY_XARM6_BASE_X_M,
     COCARRY_XARM6_READY_QPOS,
     CoCarryCondition,
     Coupling,
-    cocarry_conditions,
     cocarry_coupling,
-    cocarry_excess_stress_penalty,
-    cocarry_matched_controller_specs,
-    cocarry_xarm6_controller_spec,
-    evaluate_cocarry_success,
     resolve_cocarry_condition,
-    tilt_deg_from_quaternion,
 )
 from chamber.envs._cocarry_scene import BAR, COLLISIONS, GOAL_MARKER, bar_holds, cocarry_scene, level_bar_pose
 from chamber.envs._cocarry_stress import STRESS_MEASURES, stress_measure
@@ -67,56 +53,15 @@ from chamber.envs.rig_task import EpisodeStart, RigTaskEnv
 from chamber.sim.robots import JointIndex
 
 __all__ = [
-    "COCARRY_BAR_CROSS_SECTION_M",
-    "COCARRY_BAR_LENGTH_M",
-    "COCARRY_BAR_MASS_KG",
-    "COCARRY_BASE_X_M",
-    "COCARRY_DEFAULT_EPISODE_LENGTH",
-    "COCARRY_DRIVE_DAMPING_RATIO",
-    "COCARRY_DRIVE_FORCE_LIMIT_UNBOUNDED",
-    "COCARRY_DRIVE_LINEAR_DAMPING",
-    "COCARRY_DRIVE_LINEAR_STIFFNESS",
-    "COCARRY_GOAL_CENTROID_XYZ",
-    "COCARRY_GOAL_JITTER_HALF_M",
-    "COCARRY_GOAL_THRESH_M",
-    "COCARRY_GRIP_OFFSET_Z_M",
-    "COCARRY_READY_QPOS",
-    "COCARRY_RETRACTED_QPOS",
-    "COCARRY_REWARD_LEVEL_COEFF",
-    "COCARRY_REWARD_LEVEL_TANH_SCALE",
-    "COCARRY_REWARD_NORMALIZER",
-    "COCARRY_REWARD_SETTLE_COEFF",
-    "COCARRY_REWARD_STRESS_COEFF",
-    "COCARRY_REWARD_STRESS_TANH_SCALE_N",
-    "COCARRY_REWARD_STRESS_THRESHOLD_N",
-    "COCARRY_REWARD_SUCCESS_BONUS",
-    "COCARRY_REWARD_TANH_SCALE",
-    "COCARRY_REWARD_TRANSPORT_COEFF",
-    "COCARRY_REWARD_TRANSPORT_PBRS_COEFF",
-    "COCARRY_SETTLE_WINDOW_STEPS",
-    "COCARRY_STATIC_QVEL_THRESH",
-    "COCARRY_STRESS_MAX_PROXY_N",
-    "COCARRY_TILT_MAX_DEG",
-    "COCARRY_XARM6_BASE_X_M",
-    "COCARRY_XARM6_READY_QPOS",
     "COLLISIONS",
     "STRESS_MEASURES",
-    "CoCarryCondition",
     "CoCarryEnv",
     "CoCarryLimits",
-    "Coupling",
-    "cocarry_conditions",
-    "cocarry_coupling",
-    "cocarry_excess_stress_penalty",
-    "cocarry_matched_controller_specs",
-    "cocarry_xarm6_controller_spec",
     "derive_stress_limits",
-    "evaluate_cocarry_success",
     "make_cocarry_env",
-    "resolve_cocarry_condition",
     "resolve_cocarry_limits",
-    "tilt_deg_from_quaternion",
 ]
+__all__ += _rules.__all__
 
 FloatArray = NDArray[np.float64]
 
