@@ -6,7 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, TypeGuard, TypeVar, cast
 
 from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.contracts.serialization import field_names, freeze_mapping, json_hash, to_jsonable
@@ -117,22 +118,29 @@ def member(value: object, kind: type[E]) -> E:
 
 def frozen(value: object, name: str) -> Mapping[str, Any]:
     """Give a detached read-only copy of a mapping of JSON values."""
-    if type(value) is not dict and not isinstance(value, Mapping):
+    mapping: Any = value
+    if type(value) is dict or type(value) is MappingProxyType:
+        if not mapping:
+            return MappingProxyType({})
+    elif not isinstance(value, Mapping):
         raise ValidationError(f"{name} must be a mapping, got {type(value).__name__}")
     try:
-        return freeze_mapping(cast("Mapping[str, Any]", value))
+        return freeze_mapping(mapping)
     except (TypeError, ValueError) as error:
         raise ValidationError(f"{name} must hold JSON values only: {error}") from error
 
 
 def entries(value: object, name: str, kind: type[T]) -> tuple[T, ...]:
     """Give a tuple of a list or tuple whose entries are all of one type."""
+    if type(value) is tuple and not value:
+        return ()
     if not isinstance(value, list | tuple):
         raise ValidationError(f"{name} must be a list or tuple, got {type(value).__name__}")
-    for index, item in enumerate(cast("Iterable[object]", value)):
+    rows: Any = value
+    for index, item in enumerate(rows):
         if not isinstance(item, kind):
             raise ValidationError(f"{name}[{index}] must be a {kind.__name__}, got {type(item).__name__}")
-    return tuple(cast("Iterable[T]", value))
+    return tuple(rows)
 
 
 def texts(value: object, name: str) -> tuple[str, ...]:
@@ -147,10 +155,10 @@ def digest(value: object, name: str) -> str:
     """Give a lowercase hex SHA-256."""
     if not is_digest(value):
         raise ValidationError(f"{name} must be 64 lowercase hex digits, got {value!r:.80}")
-    return cast("str", value)
+    return value
 
 
-def is_digest(value: object) -> bool:
+def is_digest(value: object) -> TypeGuard[str]:
     """Tell whether a value is a lowercase hex SHA-256."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum
 from functools import cache
 from pathlib import PurePath
@@ -86,8 +86,6 @@ def freeze_mapping(mapping: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """
     if mapping is None:
         return MappingProxyType({})
-    if (type(mapping) is dict or type(mapping) is MappingProxyType) and not mapping:
-        return MappingProxyType({})
     if not isinstance(cast("object", mapping), Mapping):
         raise TypeError(f"Expected a mapping, got {type(mapping).__name__}")
     return deep_freeze_jsonable(mapping)
@@ -105,7 +103,7 @@ def _to_jsonable(value: Any, depth: int) -> Any:
         return _array(value, depth - 1)
     if isinstance(value, Enum):
         return _to_jsonable(value.value, depth - 1)
-    if is_dataclass(value) and not isinstance(value, type):
+    if hasattr(kind, "__dataclass_fields__"):  # as `is_dataclass` tells it of an object
         depth -= 1
         return {
             name: item if type(item := getattr(value, name)) in _PLAIN else _to_jsonable(item, depth)

@@ -91,7 +91,7 @@ class _Run:
     started_cpu_seconds: float
     status: RunStatus = RunStatus.RUNNING
     duration_ms: float = 0.0
-    usage: ResourceUsage = field(default_factory=ResourceUsage)
+    used: ResourceUsage | None = None
     token_counters: Mapping[str, TokenCounts] = field(default_factory=dict[str, TokenCounts])
     failures: tuple[Mapping[str, Any], ...] = ()
     receipts: tuple[ResourceReceipt, ...] = ()
@@ -100,6 +100,11 @@ class _Run:
     @property
     def is_running(self) -> bool:
         return self.status is RunStatus.RUNNING
+
+    @property
+    def usage(self) -> ResourceUsage:
+        """What it used; most runs use nothing until their end."""
+        return ResourceUsage() if self.used is None else self.used
 
     def elapsed_ms(self) -> float:
         """Time since it began, or until its end."""
@@ -236,7 +241,7 @@ class RunMonitor:
                     so_far.input_tokens + usage.input_tokens, so_far.output_tokens + usage.output_tokens
                 )
                 counters = {**counters, token_counter: counted}
-            run.usage += usage
+            run.used = run.usage + usage
             run.token_counters = counters
             self._tell(
                 run_id,
@@ -288,7 +293,8 @@ class RunMonitor:
             raise ValidationError("status must be one of an ended run, got 'running'")
         with self._lock:
             run = self._running(run_id)
-            run.usage += ResourceUsage(cpu_seconds=self.cpu_seconds(run_id))
+            own = ResourceUsage(cpu_seconds=self.cpu_seconds(run_id))
+            run.used = own if run.used is None else run.used + own
             run.duration_ms = run.elapsed_ms()
             run.status = status  # ended before the sinks hear of it, whatever they do
             self._tell(
@@ -321,7 +327,7 @@ class RunMonitor:
             self.emit(run_id, kind, payload())
             return
         with self._lock:
-            self._next_sequence(run_id)
+            self._run(run_id).event_count += 1
 
     def _is_running(self, run_id: str) -> bool:
         with self._lock:
