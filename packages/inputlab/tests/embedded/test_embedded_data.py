@@ -121,7 +121,7 @@ def test_a_directory_in_the_layout_of_tau2_loads_unchanged(tmp_path: Path) -> No
     tables = parsed("db.json")
     (tmp_path / "db.json").write_text(json.dumps(tables))
     tasks = [{key: value for key, value in task.items() if key != "embedded"} for task in parsed("tasks.json")]
-    tasks[0]["user_tools"] = ["a field of theirs"]
+    tasks[0]["issues"] = ["a field of theirs"]
     (tmp_path / "tasks.json").write_text(json.dumps(tasks))
     (tmp_path / "split_tasks.json").write_text(json.dumps({**parsed("split_tasks.json"), "base": ["0"]}))
     (tmp_path / "policy.md").write_text("# Policy\n")
@@ -132,3 +132,27 @@ def test_a_directory_in_the_layout_of_tau2_loads_unchanged(tmp_path: Path) -> No
     (tmp_path / "policy.md").unlink()
     with pytest.raises(OfficialArenaError, match=r"policy\.md"):
         load_arena(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda criteria: criteria.pop("reward_basis"), r"0\.evaluation_criteria\.reward_basis: Field req.* 1\.0\.1"),
+        (lambda criteria: criteria.update(reward_basis=[]), "reward_basis"),
+        (lambda criteria: criteria.update(reward_basis=["DB", "ACTION"]), r"reward_basis\.1"),
+        (lambda criteria: criteria.update(env_assertions=[{"func_name": "is_on"}]), "env_assertions"),
+        (lambda criteria: criteria["actions"][0].update(requestor="user"), r"actions\.0\.requestor"),
+    ],
+)
+def test_what_another_version_of_tau2_scores_by_is_refused_when_it_is_loaded(change: Any, named: str) -> None:
+    tasks = parsed("tasks.json")
+    change(tasks[0]["evaluation_criteria"])
+    with pytest.raises(OfficialArenaError, match=named):
+        load_tasks(tasks)
+
+
+def test_an_order_is_paid_by_a_method_that_its_user_has() -> None:
+    tables = parsed("db.json")
+    next(iter(tables["orders"].values()))["payment_history"][0]["payment_method_id"] = "paypal_0000000"
+    with pytest.raises(OfficialArenaError, match="paid by a method that its user does not have"):
+        load_retail_data(tables)

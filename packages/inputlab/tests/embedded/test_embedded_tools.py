@@ -45,6 +45,7 @@ def tools() -> RetailTools:
         variant("13", "green", 9.25),
         variant("14", "gold", 99.0),
         variant("15", "grey", 10.0, available=False),
+        variant("16", "pink", 10.23),
     ]
     user = {
         "user_id": "ann_lee_1",
@@ -128,7 +129,7 @@ def test_reading(tools: RetailTools) -> None:
     assert found.content == "ann_lee_1"
     assert done(tools, "get_order_details", order_id="#W1")["status"] == "pending"
     assert done(tools, "get_item_details", item_id="12")["price"] == 12.5
-    assert set(done(tools, "get_product_details", product_id="7")["variants"]) == {"11", "12", "13", "14", "15"}
+    assert set(done(tools, "get_product_details", product_id="7")["variants"]) == {"11", "12", "13", "14", "15", "16"}
     assert done(tools, "list_all_product_types") == {"Cup": "7"}
     assert tools.call("transfer_to_human_agents", {"summary": "x"}).content == "Transfer successful"
     assert tools.call("calculate", {"expression": "(1 + 2) * 3.333"}).content == "10.0"
@@ -141,7 +142,13 @@ def test_what_does_not_exist_is_not_found(tools: RetailTools) -> None:
     assert refused(tools, "find_user_id_by_name_zip", first_name="Ann", last_name="Lee", zip="1") == "User not found"
     assert refused(tools, "get_product_details", product_id="8") == "Product not found"
     assert refused(tools, "get_item_details", item_id="99") == "Item not found"
-    assert "not found" in refused(tools, "launch_rocket")
+    assert refused(tools, "launch_rocket") == "Tool 'launch_rocket' not found."
+
+
+def test_results_are_json_in_ascii_whatever_was_written(tools: RetailTools) -> None:
+    result = tools.call("modify_user_address", {"user_id": "ann_lee_1", **ADDRESS, "city": "Orléans"})
+    assert r'"city": "Orl\u00e9ans"' in result.content
+    assert json.loads(result.content)["address"]["city"] == "Orléans"
 
 
 def test_cancel_refunds_every_payment(tools: RetailTools) -> None:
@@ -153,10 +160,12 @@ def test_cancel_refunds_every_payment(tools: RetailTools) -> None:
     assert balance(tools) == 25.1, "a gift card is refunded at once"
 
 
-def test_cancel_after_a_change_of_payment_refunds_only_what_is_still_paid(tools: RetailTools) -> None:
+def test_cancel_after_a_change_of_payment_refunds_every_row_of_the_history_as_tau2_does(tools: RetailTools) -> None:
     done(tools, "modify_pending_order_payment", order_id="#W1", payment_method_id="paypal_1")
     changed = done(tools, "cancel_pending_order", order_id="#W1", reason="no longer needed")
-    assert [row["payment_method_id"] for row in changed["payment_history"][3:]] == ["paypal_1"]
+    refunds = changed["payment_history"][3:]
+    assert [row["payment_method_id"] for row in refunds] == ["credit_card_1", "paypal_1", "credit_card_1"]
+    assert {(row["transaction_type"], row["amount"]) for row in refunds} == {("refund", 22.5)}
 
 
 def test_cancel_refusals(tools: RetailTools) -> None:
@@ -186,7 +195,7 @@ def test_exchange_records_a_sorted_request_and_the_difference(tools: RetailTools
         ("#W2", ["11", "11", "11"], ["12", "12", "12"], "paypal_1", "Number of 11 not found."),
         ("#W2", ["11"], ["12", "13"], "paypal_1", "The number of items to be exchanged should match."),
         ("#W2", ["11"], ["15"], "paypal_1", "New item 15 not found or available"),
-        ("#W2", ["11"], ["77"], "paypal_1", "New item 77 not found or available"),
+        ("#W2", ["11"], ["77"], "paypal_1", "Variant not found"),
         ("#W2", ["11"], ["12"], "paypal_9", "Payment method not found"),
         ("#W2", ["11"], ["14"], "gift_card_1", "Insufficient gift card balance to pay for the price difference"),
     ],
@@ -223,6 +232,20 @@ def test_modify_items_takes_what_is_dearer_from_the_gift_card(tools: RetailTools
     assert balance(tools) == 12.6
 
 
+def test_modify_items_pays_the_difference_unrounded_and_exchange_asks_for_it_rounded(tools: RetailTools) -> None:
+    # In floats 10.23 - 10.0 is a little more than 0.23.
+    paid = done(tools, "modify_pending_order_items", **change("#W1", ["11"], ["16"], "paypal_1"))["payment_history"][-1]
+    assert paid["amount"] == 10.23 - 10.0 != 0.23
+    asked = done(tools, "exchange_delivered_order_items", **change("#W2", ["11"], ["16"], "paypal_1"))
+    assert asked["exchange_price_difference"] == 0.23
+
+
+def test_exchange_of_nothing_is_a_request_without_items(tools: RetailTools) -> None:
+    result = tools.call("exchange_delivered_order_items", change("#W2", [], [], "paypal_1"))
+    assert '"exchange_items": [], "exchange_new_items": []' in result.content
+    assert '"exchange_price_difference": 0,' in result.content
+
+
 @pytest.mark.parametrize(
     ("order_id", "old", "new", "method", "message"),
     [
@@ -231,6 +254,8 @@ def test_modify_items_takes_what_is_dearer_from_the_gift_card(tools: RetailTools
         ("#W1", ["11"], ["12", "13"], "paypal_1", "The number of items to be exchanged should match"),
         ("#W1", ["11"], ["11"], "paypal_1", "The new item id should be different from the old item id"),
         ("#W1", ["11"], ["15"], "paypal_1", "New item 15 not found or available"),
+        ("#W1", ["11"], ["77"], "paypal_1", "Variant not found"),
+        ("#W1", ["11", "12"], ["15", "12"], "paypal_1", "New item 15 not found or available"),
         ("#W1", ["11"], ["12"], "paypal_9", "Payment method not found"),
         ("#W1", ["11"], ["14"], "gift_card_1", "Insufficient gift card balance to pay for the new item"),
     ],
@@ -265,6 +290,9 @@ def test_addresses(tools: RetailTools) -> None:
     new = {**ADDRESS, "city": "Elsewhere"}
     assert done(tools, "modify_pending_order_address", order_id="#W1", **new)["address"] == new
     assert done(tools, "modify_user_address", user_id="ann_lee_1", **new)["address"] == new
+    for table in ("get_order_details", "get_user_details"):
+        shown = done(tools, table, **({"order_id": "#W1"} if "order" in table else {"user_id": "ann_lee_1"}))
+        assert list(shown["address"]) == ["address1", "address2", "city", "country", "state", "zip"], "as in the shop"
     assert done(tools, "get_order_details", order_id="#W3")["address"]["city"] == "B"
     assert (
         refused(tools, "modify_pending_order_address", order_id="#W2", **new) == "Non-pending order cannot be modified"

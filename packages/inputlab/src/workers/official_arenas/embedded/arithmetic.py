@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"\s*(?:(\d+\.?\d*|\.\d+)|([-+*/()]))")
 
 
 def evaluate(expression: str) -> float:
-    """Give the value of an expression of numbers, ``+ - * /`` and parentheses.
+    """Give the value of an expression of numbers, ``+ - * /`` and parentheses; whole numbers are exact until divided.
 
     Raises:
         ValueError: other characters (``Invalid characters in expression``), or no finite value
@@ -27,7 +27,10 @@ def evaluate(expression: str) -> float:
         raise ValueError("Invalid characters in expression")
     if len(expression) > MAX_CHARACTERS:
         raise ValueError("Invalid expression")
-    value = _Parser(_tokens(expression)).whole()
+    try:
+        value = float(_Parser(_tokens(expression)).whole())
+    except OverflowError as error:  # of a whole number that no float can hold
+        raise ValueError("Invalid expression") from error
     if not math.isfinite(value):
         raise ValueError("Invalid expression")
     return value
@@ -98,4 +101,4 @@ class _Parser:
             return value
         if not mark or mark in {")", "*", "/"}:
             raise ValueError("Invalid expression")
-        return float(mark)
+        return float(mark) if "." in mark else int(mark)

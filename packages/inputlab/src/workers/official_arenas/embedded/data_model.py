@@ -246,6 +246,9 @@ def _check_references(tables: _Tables) -> None:
         _same(order.order_id, tables.orders, order, "orders")
         if order.user_id not in tables.users:
             raise OfficialArenaError("Retail data has an order of a user that does not exist")
+        known = tables.users[order.user_id].payment_methods
+        if any(row.payment_method_id not in known for row in order.payment_history):
+            raise OfficialArenaError("Retail data has an order paid by a method that its user does not have")
 
 
 def _same(identity: str, table: Mapping[str, object], row: object, name: str) -> None:

@@ -1,12 +1,14 @@
 """Tasks: what a customer wants, how the scripted customer talks, and what a perfect conversation leaves behind.
 
-The fields are those of tau2-bench's retail tasks, so its ``tasks.json`` loads unchanged; ``embedded`` is ours.
+The fields are those of tau2-bench's retail tasks of version 1.0.1, so its ``tasks.json`` loads unchanged; ``embedded``
+is ours. What decides a score must be as in that version: other versions leave ``reward_basis`` out, or score by parts
+that are not known here, and their files are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -32,17 +34,18 @@ class Action(_Foreign):
     action_id: str
     name: str
     arguments: dict[str, Any]
+    requestor: Literal["assistant"] = "assistant"
     info: str | None = None
     compare_args: list[str] | None = None
 
 
-class Criteria(_Foreign):
-    """What decides the reward; ``reward_basis`` names the parts that are multiplied."""
+class Criteria(_Part):
+    """What decides the reward; ``reward_basis`` names the parts that are multiplied. Nothing unknown may decide it."""
 
     actions: list[Action] | None = None
     communicate_info: list[str] | None = None
     nl_assertions: list[str] | None = None
-    reward_basis: list[str] = Field(default_factory=lambda: ["DB", "NL_ASSERTION"])
+    reward_basis: list[Annotated[str, Field(pattern="^(DB|NL_ASSERTION|COMMUNICATE)$")]] = Field(min_length=1)
 
 
 class Instructions(_Foreign):
@@ -156,7 +159,10 @@ def load_tasks(value: object) -> dict[str, Task]:
     try:
         tasks = _TASKS.validate_python(value)
     except ValidationError as error:
-        raise OfficialArenaError(f"Retail tasks are invalid at {describe_validation_error(error)}") from error
+        text = f"Retail tasks are invalid at {describe_validation_error(error)}"
+        if "evaluation_criteria" in error.errors(include_input=False, include_url=False)[0]["loc"]:
+            text += "; what decides a score must be as in tau2 1.0.1, where every task names its reward_basis"
+        raise OfficialArenaError(text) from error
     by_id = {task.id: task for task in tasks}
     if len(by_id) != len(tasks):
         raise OfficialArenaError("Retail tasks have an id twice")

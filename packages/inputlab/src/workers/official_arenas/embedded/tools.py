@@ -128,7 +128,7 @@ def tool_schemas_json() -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)  # as tau2 writes it: other scripts as escapes
 
 
 def _money(value: float) -> float:
@@ -146,7 +146,7 @@ class RetailTools:
         """Carry out one call; whatever is wrong with it comes back as an error text for the agent."""
         tool = self._tools.get(name)
         if tool is None:
-            return ToolResult("Error: Tool not found", error=True)
+            return ToolResult(f"Error: Tool '{name}' not found.", error=True)
         try:
             return ToolResult(tool(**_checked_arguments(name, arguments)))
         except ToolError as error:
@@ -212,16 +212,13 @@ class RetailTools:
             raise ToolError("Non-pending order cannot be cancelled")
         if reason not in CANCEL_REASONS:
             raise ToolError("Invalid reason")
-        paid: dict[str, float] = {}
-        for row in order["payment_history"]:
-            amount = row["amount"] if row["transaction_type"] == "payment" else -row["amount"]
-            paid[row["payment_method_id"]] = paid.get(row["payment_method_id"], 0.0) + amount
+        # As tau2 does: one refund for each row, those of an earlier change of payment included.
+        refunds = [_transaction("refund", row["amount"], row["payment_method_id"]) for row in order["payment_history"]]
         changed = self._db.writable_order(order_id)
         changed["status"], changed["cancel_reason"] = "cancelled", reason
-        for method_id, amount in paid.items():
-            if _money(amount) > 0:
-                changed["payment_history"].append(_transaction("refund", _money(amount), method_id))
-                self._charge_gift_card(order["user_id"], method_id, -amount)
+        changed["payment_history"] += refunds
+        for row in refunds:
+            self._charge_gift_card(order["user_id"], row["payment_method_id"], -row["amount"])
         return _json(changed)
 
     def _exchange_delivered_order_items(
@@ -236,7 +233,7 @@ class RetailTools:
                 raise ToolError(f"Number of {item_id} not found.")
         if len(item_ids) != len(new_item_ids):
             raise ToolError("The number of items to be exchanged should match.")
-        difference = self._price_difference(order, item_ids, new_item_ids)
+        difference = _money(self._price_difference(order, item_ids, new_item_ids))
         method = self._payment_method(order["user_id"], payment_method_id)
         if method["source"] == "gift_card" and method["balance"] < difference:
             raise ToolError("Insufficient gift card balance to pay for the price difference")
@@ -258,9 +255,7 @@ class RetailTools:
                 raise ToolError(f"{item_id} not found")
         if len(item_ids) != len(new_item_ids):
             raise ToolError("The number of items to be exchanged should match")
-        if any(old == new for old, new in zip(item_ids, new_item_ids, strict=True)):
-            raise ToolError("The new item id should be different from the old item id")
-        difference = self._price_difference(order, item_ids, new_item_ids)
+        difference = self._price_difference(order, item_ids, new_item_ids, must_differ=True)
         method = self._payment_method(order["user_id"], payment_method_id)
         if method["source"] == "gift_card" and method["balance"] < difference:
             raise ToolError("Insufficient gift card balance to pay for the new item")
@@ -270,7 +265,7 @@ class RetailTools:
             variant = self._variant(item["product_id"], new)
             item.update(item_id=new, price=variant["price"], options=dict(variant["options"]))
         kind = "payment" if difference > 0 else "refund"
-        changed["payment_history"].append(_transaction(kind, abs(difference), payment_method_id))
+        changed["payment_history"].append(_transaction(kind, float(abs(difference)), payment_method_id))
         self._charge_gift_card(order["user_id"], payment_method_id, difference)
         changed["status"] = "pending (item modified)"
         return _json(changed)
@@ -301,13 +296,13 @@ class RetailTools:
         if "pending" not in self._order(order_id)["status"]:
             raise ToolError("Non-pending order cannot be modified")
         changed = self._db.writable_order(order_id)
-        changed["address"] = dict(address)
+        changed["address"] = {name: address[name] for name in changed["address"]}  # in the order of the shop
         return _json(changed)
 
     def _modify_user_address(self, user_id: str, **address: str) -> str:
         self._user(user_id)
         changed = self._db.writable_user(user_id)
-        changed["address"] = dict(address)
+        changed["address"] = {name: address[name] for name in changed["address"]}  # in the order of the shop
         return _json(changed)
 
     def _return_delivered_order_items(self, order_id: str, item_ids: list[str], payment_method_id: str) -> str:
@@ -329,19 +324,27 @@ class RetailTools:
 
     def _variant(self, product_id: str, item_id: str) -> Mapping[str, Any]:
         variants = _found(self._db.products.get(product_id), "Product")["variants"]
-        variant = variants.get(item_id)
-        if variant is None or not variant["available"]:
+        variant = _found(variants.get(item_id), "Variant")
+        if not variant["available"]:
             raise ToolError(f"New item {item_id} not found or available")
         return variant
 
     def _price_difference(
-        self, order: Mapping[str, Any], item_ids: Sequence[str], new_item_ids: Sequence[str]
+        self,
+        order: Mapping[str, Any],
+        item_ids: Sequence[str],
+        new_item_ids: Sequence[str],
+        *,
+        must_differ: bool = False,
     ) -> float:
-        difference = 0.0
+        """Give what the new items cost more, not rounded; pairs are checked in their order, as tau2 does."""
+        difference: float = 0  # without items it stays a whole number
         for old, new in zip(item_ids, new_item_ids, strict=True):
+            if must_differ and old == new:
+                raise ToolError("The new item id should be different from the old item id")
             item = next(row for row in order["items"] if row["item_id"] == old)
             difference += self._variant(item["product_id"], new)["price"] - item["price"]
-        return _money(difference)
+        return difference
 
     def _charge_gift_card(self, user_id: str, method_id: str, amount: float) -> None:
         if self._payment_method(user_id, method_id)["source"] == "gift_card":
