@@ -145,10 +145,13 @@ def _refuse_existing(out: Path | None) -> None:
     """Say before any model is asked that the report could not be written."""
     if out is None:
         return
+    from agentinputlab.cli._places import require_place_outside_runs
+
     if out.exists() or out.is_symlink():
         raise FileExistsError(f"--out {out} exists; a report is never overwritten")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"--out {out}: there is no directory {out.parent}")
+    require_place_outside_runs(out)
 
 
 # --- what is done -------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def prepare(
         --cache-dir data --accept-license-review
     """
     from agentinputlab.benchmarks import load_benchmark_registry
+    from agentinputlab.cli._places import require_place_outside_runs
     from agentinputlab.contracts.errors import ValidationError
     from agentinputlab.datasets import fetch, unpack
 
@@ -94,6 +95,7 @@ def prepare(
         raise ValidationError(
             f"the licence of the data of {cell.id} is for you to read; then add --accept-license-review"
         )
+    require_place_outside_runs(cache_dir, within=True)
     path = fetch(url, sha256, cache_dir, max_bytes=max_download_mib * _MIB, offline=offline)
     click.echo(f"{path}: has the hash that was asked for")
     if path.suffix == ".zip":
@@ -112,7 +114,9 @@ def prepare_trec_sample(cache_dir: Path) -> None:
     Example:
       agentinputlab datasets prepare-trec-sample --cache-dir data
     """
+    from agentinputlab.cli._places import require_place_outside_runs
     from agentinputlab.datasets import write_trec_sample
 
+    require_place_outside_runs(cache_dir, within=True)
     for path in write_trec_sample(cache_dir / "trec-sample"):
         click.echo(path)

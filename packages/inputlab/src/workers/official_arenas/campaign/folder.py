@@ -126,10 +126,7 @@ class CampaignFolder:
             root.mkdir(mode=0o700)
         require_private_root(root)
         if not (root / PLAN).exists():
-            names = sorted(entry.name for entry in root.iterdir())
-            strangers = [name for name in names if name not in (COMMAND, ENVIRONMENT) and not is_leftover(name)]
-            if strangers:
-                raise InputError(f"{root} holds {strangers[0]!r} but no campaign; name another folder")
+            require_no_strangers(root)
             written = ((COMMAND, {"argv": list(command)}), (ENVIRONMENT, campaign_environment()), (PLAN, plan.record()))
             for name, value in written:
                 with suppress(FileExistsError):  # begun before, or another process is quicker: then what it says holds
@@ -204,6 +201,18 @@ class CampaignFolder:
     def command_sha256(self) -> str:
         """Hash of the command that a person gave."""
         return content_hash(read_json(self.root / COMMAND))
+
+
+def require_no_strangers(root: Path) -> None:
+    """Refuse a folder in which something lies that no campaign wrote before its plan.
+
+    Raises:
+        InputError: it holds something else.
+    """
+    names = sorted(entry.name for entry in root.iterdir())
+    strangers = [name for name in names if name not in (COMMAND, ENVIRONMENT) and not is_leftover(name)]
+    if strangers:
+        raise InputError(f"{root} holds {strangers[0]!r} but no campaign; name another folder")
 
 
 def read_events(log: Path) -> dict[str, Mapping[str, Any]]:

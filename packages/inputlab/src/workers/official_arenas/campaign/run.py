@@ -20,6 +20,7 @@ from workers.official_arenas.campaign._record_check import record_problems
 from workers.official_arenas.campaign.collect import collect_rows
 from workers.official_arenas.campaign.environment import evidence_rows
 from workers.official_arenas.campaign.folder import CAMPAIGN, EVENTS, CampaignFolder, read_json, write_json, write_new
+from workers.official_arenas.campaign.opening import require_campaign_place
 from workers.official_arenas.campaign.page import headline, render_campaign_page
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.campaign.preflight import (
@@ -94,6 +95,7 @@ def run_campaign(
     """
     if executor == "serial" and workers not in (None, 1):
         raise ValidationError(f"workers: executor 'serial' has one, got {workers}; name executor 'processes'")
+    require_campaign_place(folder)
     plan = pin_rules(plan)
     found = preflight(plan)
     if not found.is_ready:

@@ -73,9 +73,11 @@ def prepare(plan_file: Path) -> None:
     Example:
       agentinputlab campaign prepare plan.yaml
     """
+    from agentinputlab.cli._places import require_place_outside_runs
     from ripieno.errors import InputError
     from ripieno.files import create_only
 
+    require_place_outside_runs(plan_file)
     try:
         create_only(plan_file, _EXAMPLE_PLAN.encode())
     except FileExistsError as error:
@@ -119,7 +121,9 @@ def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
     Example:
       agentinputlab campaign bootstrap plan.yaml --out drafts
     """
+    from agentinputlab.cli._places import require_place_outside_runs
     from ripieno.canonical import INDENTED_UNICODE_LINE
+    from ripieno.errors import InputError
     from ripieno.files import create_only
     from workers.official_arenas import retail_capture
     from workers.official_arenas.campaign.preflight import resolve_arena, slot_config
@@ -127,6 +131,10 @@ def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
 
     with answered(ctx):
         plan = _load(plan_file)
+        configs = {slot.name: slot_config(plan, slot) for slot in plan.slots}  # refused before anything is written
+        require_place_outside_runs(out)
+        if out.exists():
+            raise InputError(f"{out} exists; name a folder that does not")
         root = out.parent.resolve() / out.name
         root.mkdir(mode=0o700, parents=True)
         for slot in plan.slots:
@@ -134,7 +142,7 @@ def bootstrap(ctx: click.Context, plan_file: Path, out: Path) -> None:
             capture.mkdir(mode=0o700)
             draft = retail_capture.draft_scope(
                 resolve_arena(plan.arena),
-                slot_config(plan, slot),
+                configs[slot.name],
                 output_root=capture,
                 phase=plan.phase,
                 model_slot=slot.name,
