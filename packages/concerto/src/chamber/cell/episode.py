@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from chamber.cell.config import Cell, Condition, PartnerEntry
 from chamber.cell.ego import make_ego
+from chamber.cell.planar_stack import planar_stack
 from chamber.cell.trace import WALL_STOP, EpisodeTrace
 from chamber.envs import MPECooperativePushEnv, PartnerIdAnnotationWrapper
 from chamber.partners import PartnerSpec, load_partner
@@ -156,15 +157,10 @@ def _environment(cell: Cell) -> MPECooperativePushEnv:
 
 
 def _stack(cell: Cell, env: MPECooperativePushEnv) -> SafetyStack:
-    from concerto.safety.stack import SafetyStack
     from concerto.safety.stopping import PartnerMotionBound
 
-    return SafetyStack(
-        ego_uid=EGO,
-        control_models=env.build_control_models(),
-        bounds=env.build_bounds(),
-        dt=env.control_timestep,
+    return planar_stack(
+        env,
         partner_motion=PartnerMotionBound(max_acceleration=float("inf"), max_speed=cell.safety.partner_max_speed_m_s),
-        partner_braking_fraction=0.0,
         cbf_gamma=cell.safety.cbf_gamma_per_s,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chamber.cell.contacts import closest_approach, find_contacts, step_distances
+from chamber.cell.planar_stack import planar_stack
 from chamber.envs.mpe_cooperative_push import MPECooperativePushEnv
 from chamber.rollout.team import Team
 
@@ -80,17 +81,3 @@ class PlanarTeam(Team):
         """Positions of ego and partner from the start until now, shape ``(n_steps + 1, 2)`` each."""
         path = np.stack([*self._path, self._positions()])
         return path[:, 0], path[:, 1]
-
-
-def planar_stack(env: MPECooperativePushEnv) -> SafetyStack:
-    """Build the safety stack of an environment's ego: partners are black boxes, their worst motion as it declares."""
-    from concerto.safety.stack import SafetyStack
-
-    return SafetyStack(
-        ego_uid=env.agent_uids[0],
-        control_models=env.build_control_models(),
-        bounds=env.build_bounds(),
-        dt=env.control_timestep,
-        partner_motion=env.build_partner_motion(),
-        partner_braking_fraction=0.0,
-    )
