@@ -22,6 +22,13 @@ _FILE = click.Path(path_type=Path)
 @click.option("--gguf", type=_FILE, metavar="PATH", help="Weights for --smollm2 instead of the installed package's.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port on 127.0.0.1.")
 @click.option("--token-env", metavar="NAME", help="Environment variable with the bearer token that clients must send.")
+@click.option(
+    "--max-connections",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Open at once; one more is answered 503.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def serve_model(
     rules: Path | None,
@@ -30,12 +37,13 @@ def serve_model(
     gguf: Path | None,
     port: int,
     token_env: str | None,
+    max_connections: int,
     as_json: bool,
 ) -> None:
     """Serve a model over the OpenAI chat API on this machine.
 
     Prints the base URL once the server answers; Ctrl-C ends it with a line of counts. Nothing of a request or an
-    answer is ever printed or logged.
+    answer is ever printed or logged. A request that does not arrive within 30 seconds is answered 408.
 
     \b
     Examples:
@@ -48,7 +56,7 @@ def serve_model(
         raise click.UsageError("--gguf needs --smollm2.")
     token = _token(token_env)
     model, responder = _model(rules, recording, gguf)
-    _serve(model, responder, port=port, token=token, as_json=as_json)
+    _serve(model, responder, port=port, token=token, max_connections=max_connections, as_json=as_json)
 
 
 def _token(name: str | None) -> str | None:
@@ -83,7 +91,9 @@ def _model(rules: Path | None, recording: Path | None, gguf: Path | None) -> tup
     return MODEL_NAME, load(gguf).respond
 
 
-def _serve(model: str, responder: Responder, *, port: int, token: str | None, as_json: bool) -> None:
+def _serve(
+    model: str, responder: Responder, *, port: int, token: str | None, max_connections: int, as_json: bool
+) -> None:
     import json
     import signal
     import threading
@@ -97,7 +107,7 @@ def _serve(model: str, responder: Responder, *, port: int, token: str | None, as
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with ChatServer(responder, port=port, models=(model,), token=token) as server:
+    with ChatServer(responder, port=port, models=(model,), token=token, max_connections=max_connections) as server:
         ready = {"base_url": server.base_url, "model": model}
         click.echo(json.dumps(ready) if as_json else f"{model} answers at {server.base_url} (Ctrl-C ends it)")
         ended.wait()

@@ -1,4 +1,4 @@
-"""The server: loopback only, one thread per connection, strict about what it reads, silent about what it read."""
+"""The server: loopback only, a thread per connection up to a limit, strict about what it reads, silent about it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from agentinputlab.backends.chat import ChatRefusalError, ChatReply, FaultKind, Responder, completion_body
-from agentinputlab.contracts._checks import text, texts, whole
+from agentinputlab.contracts._checks import finite, text, texts, whole
 from agentinputlab.contracts.errors import ValidationError
 from agentinputlab.model_server._bodies import checked_body
+from agentinputlab.model_server._connections import MAX_CONNECTIONS, READ_SECONDS, BoundedServer, TimedHandler
 from agentinputlab.model_server._render import error_object, json_bytes, stream_events
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
@@ -22,7 +22,6 @@ from ripieno.errors import InputError
 __all__ = ["ChatServer", "ServerCounts"]
 
 MAX_BODY_BYTES = 16 * 2**20
-SOCKET_TIMEOUT_SECONDS = 30
 _HOST = "127.0.0.1"
 
 
@@ -65,6 +64,8 @@ class ChatServer:
         models: names that ``/v1/models`` lists; any name may be asked for.
         token: what ``Authorization: Bearer ...`` must carry, or None to let everybody on this machine in.
         max_body_bytes: longest accepted request.
+        max_connections: open at once; one more is answered 503 with ``Retry-After``, unread.
+        read_seconds: within which a request has to arrive after its first byte, or it is answered 408.
 
     Raises:
         ValidationError: an argument is wrong.
@@ -84,6 +85,8 @@ class ChatServer:
         models: Sequence[str] = ("scripted",),
         token: str | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
+        max_connections: int = MAX_CONNECTIONS,
+        read_seconds: float = READ_SECONDS,
     ) -> None:
         if whole(port, "ChatServer.port") > 65535:
             raise ValidationError(f"ChatServer.port must be 0 to 65535, got {port}")
@@ -95,7 +98,14 @@ class ChatServer:
         self.counts = ServerCounts()
         self._token = token
         self._lock = threading.Lock()
-        self._http = _HttpServer((_HOST, port), _Handler)
+        busy = error_object("too many connections are open", kind="server_error", code="too_many_connections")
+        self._http = _HttpServer(
+            (_HOST, port),
+            _Handler,
+            max_connections=whole(max_connections, "ChatServer.max_connections", minimum=1),
+            read_seconds=_positive(read_seconds, "ChatServer.read_seconds"),
+            busy=json_bytes(busy),
+        )
         self._http.chat = self
         self._thread: threading.Thread | None = None
 
@@ -137,16 +147,19 @@ class ChatServer:
         return hmac.compare_digest(given, f"Bearer {self._token}".encode())
 
 
-class _HttpServer(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = True
-    request_queue_size = 128
+def _positive(seconds: float, name: str) -> float:
+    if finite(seconds, name) <= 0:
+        raise ValidationError(f"{name} must be positive, got {seconds!r}")
+    return seconds
+
+
+class _HttpServer(BoundedServer):
     chat: ChatServer
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, **limits: Any) -> None:
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
-        super().__init__(*arguments)
+        super().__init__(*arguments, **limits)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._open_lock:
@@ -167,13 +180,8 @@ class _HttpServer(ThreadingHTTPServer):
                 except OSError:
                     continue  # the other side was faster
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the standard text would hold a traceback, and a connection that broke is no news."""
 
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    timeout = SOCKET_TIMEOUT_SECONDS
+class _Handler(TimedHandler):
     wbufsize = -1  # whole answers leave in one piece
     disable_nagle_algorithm = True
     server: _HttpServer  # pyright: ignore[reportIncompatibleVariableOverride] - the base class is written this way
@@ -189,7 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.request_version = self.protocol_version  # an unreadable request line must not pass for HTTP/0.9
         self._refuse_unread(code, "the request line or a header is not acceptable", "bad_request")
 
-    def do_GET(self) -> None:
+    def refuse_late(self) -> None:
+        self._refuse_unread(408, "the request did not arrive in time", "request_timeout")
+
+    def do_GET(self) -> None:  # noqa: N802 - the name of the base class
         chat = self.server.chat
         if not self._is_admitted():
             return
@@ -199,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         rows = [{"id": name, "object": "model", "created": 0, "owned_by": "local"} for name in chat.models]
         self._send(200, {"object": "list", "data": rows})
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name of the base class
         chat = self.server.chat
         data = self._read()
         if data is None or not self._is_admitted():

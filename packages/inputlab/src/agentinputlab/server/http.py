@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import http.server
 import json
 import threading
 from types import TracebackType
 from typing import Any, Self
 
+from agentinputlab.model_server._connections import MAX_CONNECTIONS, READ_SECONDS, BoundedServer, TimedHandler
 from agentinputlab.server.service import Answer, ToolkitService
 from ripieno.canonical import strict_loads
 from ripieno.errors import InputError
@@ -17,7 +17,6 @@ __all__ = ["MAX_BODY_BYTES", "MIN_TOKEN_CHARACTERS", "LoopbackServer", "check_to
 
 MAX_BODY_BYTES = 2**20
 MIN_TOKEN_CHARACTERS = 24
-SOCKET_TIMEOUT_S = 30.0
 _HOST = "127.0.0.1"
 
 
@@ -35,21 +34,40 @@ def check_token(token: str | None) -> str:
 class LoopbackServer:
     """Serves a `ToolkitService` on 127.0.0.1 while the ``with`` block runs."""
 
-    def __init__(self, service: ToolkitService, *, token: str, port: int = 0) -> None:
+    def __init__(
+        self,
+        service: ToolkitService,
+        *,
+        token: str,
+        port: int = 0,
+        max_connections: int = MAX_CONNECTIONS,
+        read_seconds: float = READ_SECONDS,
+    ) -> None:
         """Bind the socket.
 
         Args:
             service: what is served.
             token: what a client must present as ``Authorization: Bearer TOKEN``.
             port: 0 takes a free one.
+            max_connections: open at once; one more is answered 503 with ``Retry-After``, unread.
+            read_seconds: within which a request has to arrive after its first byte, or it is answered 408.
 
         Raises:
-            ValueError: the token is too weak.
+            ValueError: the token is too weak, or a limit is not positive.
             OSError: the port is taken.
         """
         expected = check_token(token).encode("ascii")
+        if max_connections < 1 or not read_seconds > 0:
+            raise ValueError(f"limits must be positive, got {max_connections} connections and {read_seconds} seconds")
         handler = type("Handler", (_Handler,), {"service": service, "expected": expected})
-        self._server = _Server((_HOST, port), handler)
+        busy = Answer.error(503, "too_many_connections", "Too many connections are open; try again.")
+        self._server = BoundedServer(
+            (_HOST, port),
+            handler,
+            max_connections=max_connections,
+            read_seconds=read_seconds,
+            busy=json.dumps(busy.body).encode(),
+        )
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -69,29 +87,23 @@ class LoopbackServer:
         self._thread.join()
 
 
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the standard text is a traceback, and a client that went away is no news."""
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(TimedHandler):
     service: ToolkitService
     expected: bytes
-    protocol_version = "HTTP/1.1"
     server_version = "agentinputlab"
     sys_version = ""
-    timeout = SOCKET_TIMEOUT_S
 
-    def do_GET(self) -> None:
+    def refuse_late(self) -> None:
+        self._answer(Answer.error(408, "too_slow", "The request did not arrive in time."))
+
+    def do_GET(self) -> None:  # noqa: N802 - the name of the base class
         if not self._is_authorized():
             return
         routes = {"/v1/health": self.service.health, "/v1/catalog": self.service.catalog}
         route = routes.get(self.path)
         self._answer(route() if route else _not_found())
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name of the base class
         if not self._is_authorized():
             return
         if self.path != "/v1/interventions":
