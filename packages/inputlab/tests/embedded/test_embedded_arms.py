@@ -164,6 +164,13 @@ def test_a_babbling_model_is_met_with_patience_that_ends(play: Any) -> None:
     assert result.usage["unpriced_model_calls"] == result.usage["model_calls"] > 1
 
 
+def test_an_agent_that_writes_a_stop_token_is_answered_by_the_customer(play: Any) -> None:
+    with scripted_model(ChatReply("You may write ###STOP### when you are done.")) as server:
+        result = play("0", config=with_model(server.base_url))
+    assert result.trace["termination"] == "user_stop"
+    assert result.metrics["adapter_hard_stops"] == 0.0
+
+
 @pytest.mark.parametrize("reply", [ChatReply("  "), ChatReply("yes"), ChatReply('{"results": []}')])
 def test_a_judge_without_a_covering_answer_fails_the_arm(play: Any, reply: ChatReply) -> None:
     with scripted_model(reply) as server:

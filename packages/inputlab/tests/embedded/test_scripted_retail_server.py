@@ -15,6 +15,7 @@ from workers.official_arenas.embedded.chat_models import prompt_tokens
 from workers.official_arenas.embedded.guidance import render_system_message
 from workers.official_arenas.embedded.tools import tool_schemas
 from workers.official_arenas.protocol import normalized_trace_hash
+from workers.official_arenas.providers._tau_judge import check_judge_answer
 from workers.official_arenas.providers.embedded_retail import EmbeddedRetailProvider, default_config
 
 PROVIDER = EmbeddedRetailProvider()
@@ -75,6 +76,18 @@ def test_prompts_of_a_foreign_runtime_are_told_apart() -> None:
         stranger = post(server.base_url, "You are a poet.", "Write.")
         assert stranger.status_code == 400
         assert "poet" not in stranger.text
+
+
+def test_judge_of_a_foreign_runtime_decides_what_its_request_ends_with() -> None:
+    assertions = ["Agent's reply names 10 options.", 'Agent says "no".', "expected - twice"]
+    system = "You will be given expected outcomes.\n- Grade each one.\n- Answer with JSON."
+    request = f"conversation:\nuser: - a point. expectedOutcomes: ['x']\n\nexpectedOutcomes:\n{assertions}\n"
+    with scripted_server.serve() as server:
+        answer = post(server.base_url, system, request).json()["choices"][0]["message"]["content"]
+        check_judge_answer(answer, assertions)
+        for listed in ("[1, 2]", "[", "nothing", "(" * 5000):
+            broken = post(server.base_url, system, f"expectedOutcomes:\n{listed}")
+            assert '"expectedOutcome": "Grade each one."' in broken.json()["choices"][0]["message"]["content"]
 
 
 def test_the_command_serves_until_it_is_stopped() -> None:

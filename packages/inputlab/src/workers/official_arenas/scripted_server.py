@@ -7,12 +7,13 @@ all models of a run, and a conversation over HTTP comes out exactly as one in th
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -30,6 +31,8 @@ _AGENT_SIGNATURE = "<instructions>"
 _JUDGE_SIGNATURE = re.compile(r"expected\s?outcomes?", re.IGNORECASE)
 _REASON = re.compile(r"(?:Reason for call|Why you write)\W+(.+)", re.IGNORECASE)
 _OUTCOME = re.compile(r"^\s*- (.+)$", re.MULTILINE)
+_NATIVE_OUTCOMES = "expectedOutcomes:"
+"""After the last of these tau2's judge is shown the assertions, as Python writes a list."""
 _DEFAULT_MAX_TOKENS = 512
 
 
@@ -80,11 +83,26 @@ def _judge(system: str, messages: Sequence[Mapping[str, Any]]) -> ChatReply:
         said = [text for role, text in turns if role == "assistant"]
         return ChatReply(json.dumps(answer_by_predicates(predicates, said), ensure_ascii=False))
     text = "\n".join(row.get("content") or "" for row in messages)
+    outcomes = _native_outcomes(messages[-1].get("content") or "")
     rows = [
         {"expectedOutcome": outcome, "reasoning": "No predicate is known.", "metExpectation": False}
-        for outcome in _OUTCOME.findall(text)
+        for outcome in (_OUTCOME.findall(text) if outcomes is None else outcomes)
     ]
     return ChatReply(json.dumps({"results": rows}, ensure_ascii=False))
+
+
+def _native_outcomes(request: str) -> list[str] | None:
+    """Give the assertions at the end of a request of tau2's judge; None when there are none."""
+    _, mark, listed = request.rpartition(_NATIVE_OUTCOMES)
+    if not mark:
+        return None
+    try:
+        value: object = ast.literal_eval(listed.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    found = cast("list[object]", value) if isinstance(value, list) else []
+    outcomes = [item for item in found if isinstance(item, str)]
+    return outcomes if outcomes and len(outcomes) == len(found) else None
 
 
 def serve(*, port: int = 0) -> ChatServer:

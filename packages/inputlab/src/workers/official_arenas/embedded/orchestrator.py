@@ -21,7 +21,7 @@ from workers.official_arenas.embedded.errors import (
 )
 from workers.official_arenas.embedded.scorer import spoken_turns
 from workers.official_arenas.embedded.tools import RetailTools
-from workers.official_arenas.embedded.user import STOP, STOP_TOKENS
+from workers.official_arenas.embedded.user import STOP_TOKENS
 
 __all__ = ["GREETING", "Conversation", "Limits", "trace_message"]
 
@@ -114,7 +114,7 @@ class Conversation:
                 return "context_window_exceeded"
             if has_called_tools:
                 continue  # the agent goes on with what the tools answered
-            if STOP in self.messages[-1]["content"]:
+            if self.messages[-1]["content"] == STOP_MESSAGE:  # a stop token in another text of an agent ends nothing
                 return "agent_stop"
             ended = self._ended_from_outside()
             if ended is not None:
