@@ -356,3 +356,36 @@ def test_missing_ray_is_one_import_error_with_the_install_line(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"pip install 'ripieno\[cluster\]'"):
         run_cells(functions.square, [1.0], executor="ray")
+
+
+# Stopping
+
+
+@BOTH
+def test_until_starts_no_further_cell_waits_for_those_under_way_and_leaves_the_rest_for_later(
+    executor, tmp_path
+) -> None:
+    ledger, cells = tmp_path / "cells.jsonl", [1, 2, 3, 4, 5, 6, 7, 8]
+    workers = 2 if executor == "processes" else 1
+    first = run_cells(
+        functions.raise_on_three,
+        cells,
+        executor=executor,
+        workers=workers,
+        resume=ledger,
+        until=lambda outcome: not outcome.ok,
+    )
+    assert 3 <= len(first) <= 2 + workers
+    assert [o.index for o in first] == list(range(len(first)))
+    assert [o.status for o in first if not o.ok] == ["failed"]
+    told: list[int] = []
+    later = run_cells(
+        functions.raise_on_three,
+        cells,
+        executor=executor,
+        workers=workers,
+        resume=ledger,
+        until=lambda outcome: bool(told.append(outcome.index)),
+    )
+    assert [o.value for o in later] == [1, 2, None, 4, 5, 6, 7, 8]
+    assert sorted(told) == [o.index for o in later if not o.from_ledger]

@@ -33,6 +33,7 @@ def run_cells(
     progress: bool | None = None,
     labels: Sequence[str] | None = None,
     address: str | None = None,
+    until: Callable[[CellOutcome[Value]], bool] | None = None,
 ) -> list[CellOutcome[Value]]:
     """Call a function once for every cell and give the outcomes in the order of the cells.
 
@@ -49,10 +50,13 @@ def run_cells(
         progress: show a bar on standard error; None shows it on a terminal.
         labels: what people call the cells; by default ``cell 0``, ``cell 1``, and so on.
         address: Ray cluster; by default that of ``RAY_ADDRESS``, else a local Ray is started and ended.
+        until: told of every outcome as it ends now; once it gives True, no further cell is started, and those that
+            are under way are waited for.
 
     Returns:
-        One outcome per cell. A cell that raised or whose worker died has an error, the others are not affected.
-        Ctrl-C (or any other exception from outside the cells) ends all workers and leaves the ledger resumable.
+        One outcome per cell, or per cell that has ended when ``until`` stopped the others. A cell that raised or
+        whose worker died has an error, the others are not affected. Ctrl-C (or any other exception from outside the
+        cells) ends all workers and leaves the ledger resumable.
 
     Raises:
         InputError: an argument does not fit, or the ledger belongs to other work; nothing was run.
@@ -70,8 +74,8 @@ def run_cells(
     unfinished = [index for index in range(len(cells)) if index not in outcomes]
     if unfinished:
         with closing(_engine(fn, cells, executor, workers, len(unfinished), address)) as engine:
-            _run(engine, unfinished, retries, names, ledger, outcomes, progress=progress)
-    return [outcomes[index] for index in range(len(cells))]
+            _run(engine, unfinished, retries, names, ledger, outcomes, progress=progress, until=until)
+    return [outcomes[index] for index in range(len(cells)) if index in outcomes]
 
 
 def _run(
@@ -83,16 +87,20 @@ def _run(
     outcomes: dict[int, CellOutcome[Any]],
     *,
     progress: bool | None,
+    until: Callable[[CellOutcome[Any]], bool] | None,
 ) -> None:
     """Run the unfinished cells and add their outcomes to the others."""
     if ledger:
         ledger.open()
     try:
         with progress_bar(len(labels), done=len(outcomes), shown=progress) as advance:
-            for ended in _ends(engine, unfinished, retries, labels):
+            waiting = deque(unfinished)
+            for ended in _ends(engine, waiting, retries, labels):
                 outcome = _recorded(ledger, ended)
                 outcomes[outcome.index] = outcome
                 advance(outcome)
+                if until is not None and until(outcome):
+                    waiting.clear()
     finally:
         if ledger:
             ledger.close(complete=len(outcomes) == len(labels) and all(o.ok for o in outcomes.values()))
@@ -130,9 +138,8 @@ def _engine(
     return RayEngine(fn, cells, workers, address)
 
 
-def _ends(engine: Engine, indexes: Sequence[int], retries: int, labels: Sequence[str]) -> Iterator[CellOutcome[Any]]:
-    """Run the cells and give the outcome of each as it ends."""
-    waiting = deque(indexes)
+def _ends(engine: Engine, waiting: deque[int], retries: int, labels: Sequence[str]) -> Iterator[CellOutcome[Any]]:
+    """Run the cells that wait and give the outcome of each as it ends; the caller may take away what waits."""
     under_way = 0
     earlier: dict[int, list[Attempt]] = {}
     while waiting or under_way:

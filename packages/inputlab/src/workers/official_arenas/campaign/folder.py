@@ -231,9 +231,9 @@ def read_events(log: Path) -> dict[str, Mapping[str, Any]]:
 def _difference(found: CampaignPlan, wanted: CampaignPlan) -> str:
     """Name the first field that differs; treatments and slots hold texts and keys, so only their names are shown."""
     ours, theirs = wanted.record(), found.record()
-    name = next(name for name in ours if ours[name] != theirs.get(name))
+    name = next(name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name))
     if name not in ("treatments", "slots"):
-        return f"{name} is {json.dumps(theirs.get(name))[:80]}, here it is {json.dumps(ours[name])[:80]}"
+        return f"{name} is {json.dumps(theirs.get(name))[:80]}, here it is {json.dumps(ours.get(name))[:80]}"
     names = [", ".join(str(item["name"]) for item in record[name]) for record in (theirs, ours)]
     if names[0] == names[1]:
         changed = next(item["name"] for item, other in zip(ours[name], theirs[name], strict=True) if item != other)

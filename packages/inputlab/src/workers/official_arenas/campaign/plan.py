@@ -136,6 +136,8 @@ class CampaignPlan(_Strict):
         bootstrap_seed: of the intervals.
         budget_multiplier: of the standard shared budget of an arm.
         durable: whether every receipt is forced to disk. Off, a power failure can lose acknowledged work.
+        stop_after_failures: stop after so many pairs in a row without a score, say because an endpoint died; the same
+            command goes on with those that were not started. None plays on.
     """
 
     protocol: Literal["agentinputlab.campaign-plan.v1"] = PROTOCOL
@@ -148,6 +150,7 @@ class CampaignPlan(_Strict):
     bootstrap_seed: int = Field(default=17, ge=0)
     budget_multiplier: float = Field(default=1.0, gt=0.0, le=1000.0)
     durable: bool = True
+    stop_after_failures: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> CampaignPlan:
@@ -165,8 +168,11 @@ class CampaignPlan(_Strict):
         return "engineering" if self.split == "train" else "formal"
 
     def record(self) -> dict[str, Any]:
-        """Give the plan as JSON values."""
-        return self.model_dump(mode="json")
+        """Give the plan as JSON values; ``stop_after_failures`` is in it only where it is set."""
+        record = self.model_dump(mode="json")
+        if self.stop_after_failures is None:  # plans of before it have the same hash as ever
+            del record["stop_after_failures"]
+        return record
 
     @property
     def plan_hash(self) -> str:

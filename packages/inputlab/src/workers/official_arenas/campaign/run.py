@@ -76,6 +76,7 @@ def run_campaign(
     workers: int | None = None,
     progress: bool | None = None,
     note: Callable[[str], None] | None = None,
+    stop_after_failures: int | None = None,
 ) -> CampaignResult:
     """Run every step that is not done yet, each slot at most once, and seal the folder.
 
@@ -87,6 +88,7 @@ def run_campaign(
         workers: how many at a time.
         progress: whether bars are shown; None shows them on a terminal.
         note: told in one sentence what is being done.
+        stop_after_failures: as in the plan, in its place.
 
     Raises:
         OfficialArenaError: something stops the campaign; what was recorded stays, and the same call goes on later.
@@ -108,7 +110,8 @@ def run_campaign(
         silent = [] if "pairs" in opened.events else silent_endpoints(plan)
         if silent:
             raise OfficialArenaError("; ".join(silent))
-        _measure(opened, found, executor, workers, progress, say)
+        stop_after = plan.stop_after_failures if stop_after_failures is None else stop_after_failures
+        _measure(opened, found, executor, workers, progress, say, stop_after_failures=stop_after)
         say("Analysing and sealing")
         _seal(opened)
     finally:
@@ -127,6 +130,8 @@ def _measure(
     workers: int | None,
     progress: bool | None,
     note: Callable[[str], None],
+    *,
+    stop_after_failures: int | None,
 ) -> None:
     for slot in folder.plan.slots:
         note(f"Recording the first message of {len(found.tasks)} tasks (slot {slot.name})")
@@ -138,7 +143,7 @@ def _measure(
     _require_whole(folder)
     index = prepare_pairs(folder)
     note(f"Playing {len(index)} pairs")
-    run_pairs(folder, index, executor, workers, progress=progress)
+    run_pairs(folder, index, executor, workers, progress=progress, stop_after_failures=stop_after_failures)
 
 
 def _require_whole(folder: CampaignFolder) -> None:

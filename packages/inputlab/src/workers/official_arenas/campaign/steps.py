@@ -22,6 +22,7 @@ from workers.official_arenas.campaign._record_check import (
     intervention_start,
     requests_hash,
 )
+from workers.official_arenas.campaign._stopping import FailuresInARow, stopped_message
 from workers.official_arenas.campaign.environment import ANSWERED_BY
 from workers.official_arenas.campaign.folder import (
     EVENTS,
@@ -197,11 +198,13 @@ def run_pairs(
     workers: int | None,
     *,
     progress: bool | None,
+    stop_after_failures: int | None = None,
 ) -> None:
     """Play every pair that has no end yet. A pair that was started before is not started again.
 
     Raises:
-        OfficialArenaError: pairs could not be started, say because the disk is full; the same call tries them later.
+        OfficialArenaError: pairs could not be started, say because the disk is full, or were not, because so many
+            before them in a row had no score; the same call tries them later.
     """
     if "pairs" in folder.events:
         return
@@ -217,7 +220,10 @@ def run_pairs(
         resume=folder.root / "cells.jsonl",
         progress=progress,
         labels=labels,
+        until=None if stop_after_failures is None else FailuresInARow(stop_after_failures),
     )
+    if len(outcomes) < len(index):
+        raise OfficialArenaError(stopped_message(folder.root, index, [outcome.index for outcome in outcomes]))
     unstarted = [
         outcome
         for outcome, row in zip(outcomes, index, strict=True)

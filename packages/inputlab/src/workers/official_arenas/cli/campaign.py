@@ -28,6 +28,12 @@ _EXECUTOR = click.option(
     help="Where interventions and pairs run.",
 )
 _WORKERS = click.option("--workers", type=click.IntRange(min=1), help="How many at a time.  [default: all cores]")
+_STOP = click.option(
+    "--stop-after-failures",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N pairs in a row without a score; the same command goes on later.  [default: as the plan says]",
+)
 
 _EXAMPLE_PLAN = """\
 # What this campaign measures. `agentinputlab campaign doctor PLAN` says what it needs and can cost at most.
@@ -49,6 +55,7 @@ slots:                   # the models under test
   #   intervention_model: {kind: agent}
   #   prices: {input_per_million: 0.5, output_per_million: 1.5}
 alpha: 0.05
+# stop_after_failures: 5  # stop after 5 pairs in a row without a score; the same command goes on with the others
 """
 
 
@@ -206,6 +213,7 @@ def smoke(ctx: click.Context, out: Path, as_json: bool) -> None:
 @_EXECUTE
 @_EXECUTOR
 @_WORKERS
+@_STOP
 @_JSON
 @click.pass_context
 def run(
@@ -215,6 +223,7 @@ def run(
     execute: bool,
     executor: str,
     workers: int | None,
+    stop_after_failures: int | None,
     as_json: bool,
 ) -> None:
     """Run a plan, or go on with it; without --execute only say what it needs.
@@ -227,7 +236,16 @@ def run(
     from workers.official_arenas.cli._errors import answered
 
     with answered(ctx):
-        _run(ctx, _load(plan_file), out, execute=execute, executor=executor, workers=workers, as_json=as_json)
+        _run(
+            ctx,
+            _load(plan_file),
+            out,
+            execute=execute,
+            executor=executor,
+            workers=workers,
+            stop_after_failures=stop_after_failures,
+            as_json=as_json,
+        )
 
 
 @campaign.command("verify")
@@ -307,6 +325,7 @@ campaign.add_command(run_all, "run-all")
 @_EXECUTE
 @_EXECUTOR
 @_WORKERS
+@_STOP
 @_JSON
 @click.pass_context
 def run_production(
@@ -316,6 +335,7 @@ def run_production(
     execute: bool,
     executor: str,
     workers: int | None,
+    stop_after_failures: int | None,
     as_json: bool,
 ) -> None:
     """Run a plan whose figures are to be reported: test split, durable receipts, all tasks.
@@ -332,7 +352,16 @@ def run_production(
         for field, wanted in (("split", "test"), ("durable", True), ("tasks", None)):
             if getattr(plan, field) != wanted:
                 raise ValidationError(f"{field} must be {wanted!r} in a run for report, got {getattr(plan, field)!r}")
-        _run(ctx, plan, out, execute=execute, executor=executor, workers=workers, as_json=as_json)
+        _run(
+            ctx,
+            plan,
+            out,
+            execute=execute,
+            executor=executor,
+            workers=workers,
+            stop_after_failures=stop_after_failures,
+            as_json=as_json,
+        )
 
 
 def _load(path: Path) -> CampaignPlan:
@@ -352,6 +381,7 @@ def _run(
     executor: str,
     workers: int | None,
     as_json: bool,
+    stop_after_failures: int | None = None,
 ) -> None:
     from ripieno.verify import verify
     from workers.official_arenas.campaign.preflight import preflight
@@ -378,6 +408,7 @@ def _run(
         executor=executor,  # type: ignore[arg-type]
         workers=workers,
         note=lambda text: click.echo(f"{text} ...", err=True),
+        stop_after_failures=stop_after_failures,
     )
     report = verify(result.folder, expect=result.digest)
     if not report.ok:

@@ -78,6 +78,12 @@ def retail() -> None:
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the exact test.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes to play pairs on.")
 @click.option(
+    "--stop-after-failures",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N pairs in a row without a score; the same command goes on later.  [default: never]",
+)
+@click.option(
     "--execute", is_flag=True, help="Start even though models will be asked; without it, only the cost is shown."
 )
 @click.option(
@@ -85,7 +91,15 @@ def retail() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @click.pass_context
-def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: bool, **options: Any) -> None:
+def run(
+    ctx: click.Context,
+    out: Path,
+    workers: int,
+    stop_after_failures: int | None,
+    execute: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Run a whole paired experiment: record, change, play, verify, analyse.
 
     Every task is played twice from the same first customer message, once with the input as it is and once changed. A
@@ -127,6 +141,7 @@ def run(ctx: click.Context, out: Path, workers: int, execute: bool, as_json: boo
             executor="serial" if workers == 1 else "processes",
             workers=None if workers == 1 else workers,
             note=lambda text: click.echo(f"{text} ...", err=True),
+            stop_after_failures=stop_after_failures,
         )
         report = verify(result.folder, expect=result.digest)
         if not report.ok:
