@@ -1,6 +1,8 @@
-"""What `arm_memory.py` runs in a process of its own: it builds and plays co-carry and tells what each stage took.
+"""What `arm_memory.py` runs in a process of its own: it builds and plays a task and tells what each stage took.
 
-Imports stand where they are measured. `python _arm_memory_stages.py N_COPIES` prints one JSON array.
+Imports stand where they are measured. `python _arm_memory_stages.py TASK CONDITION N_COPIES` prints one JSON object; a
+task without conditions has the condition `-`. One copy is played by the reference team to the end of its episode,
+several are moved at random.
 """
 
 from __future__ import annotations
@@ -12,57 +14,53 @@ from pathlib import Path
 from typing import Any
 
 ROLLUP = Path("/proc/self/smaps_rollup")
-STEPS = 320
+STEPS_AT_RANDOM = 50
 
 
 def memory_mb() -> dict[str, float]:
-    """Resident memory of this process; what of it is shared by halves; and what of it is no file."""
+    """Resident memory of this process, and what of it is no file."""
     fields = {line.split(":")[0]: line.split()[1] for line in ROLLUP.read_text(encoding="ascii").splitlines()[1:]}
-    return {name: int(fields[field]) / 1024 for name, field in (("rss", "Rss"), ("pss", "Pss"), ("own", "Anonymous"))}
+    return {name: int(fields[field]) / 1024 for name, field in (("rss", "Rss"), ("own", "Anonymous"))}
+
+
+def peak_mb() -> float:
+    """The most that was ever resident."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+    return int(status["VmHWM"].split()[0]) / 1024
 
 
 def main() -> None:
-    stages: list[dict[str, Any]] = []
-
-    def took(stage: str) -> None:
-        stages.append({"stage": stage, **memory_mb()})
-
-    n_copies = int(sys.argv[1])
-    took("Python")
-    import_module("numpy")
-    took("import numpy")
-    import_module("gymnasium")
-    took("import gymnasium")
+    stages: dict[str, dict[str, float]] = {}
+    task_id, condition, n_copies = sys.argv[1], None if sys.argv[2] == "-" else sys.argv[2], int(sys.argv[3])
+    stages["Python"] = memory_mb()
+    for library in ("numpy", "gymnasium"):
+        import_module(library)
+    stages["NumPy, Gymnasium"] = memory_mb()
     from chamber import tasks
+    from chamber.rollout.references import reference
 
-    took("from chamber import tasks")
-    from chamber.sim._mujoco_bindings import mujoco
-
-    took("import mujoco")
-    env = tasks.make("cocarry", num_envs=n_copies)
-    took("make the environment")
-    from chamber.envs.cocarry import cocarry_matched_controller_specs
-    from chamber.partners import PartnerSpec, load_partner
-
-    extras = cocarry_matched_controller_specs()
-    arms: dict[str, Any] = {
-        uid: load_partner(PartnerSpec("cocarry_impedance", 0, None, None, extras[uid])) for uid in env.agent_uids
-    }
-    took("load both controllers")
-    obs, _ = env.reset(seed=0)
-    took("reset")
-    for _ in range(STEPS):
-        obs, *_ = env.step({uid: arm.act(obs) if n_copies == 1 else arm.act_batch(obs) for uid, arm in arms.items()})
-    took(f"{STEPS} steps")
-    more = 10 if n_copies == 1 else 1
-    others = [tasks.make("cocarry", num_envs=1 if n_copies == 1 else 100) for _ in range(more)]
-    for other in others:
-        other.reset(seed=0)
-        for _ in range(5):
-            other.step({uid: other.action_space[uid].sample() for uid in other.agent_uids})
-    took("ten more environments, or one of 100 copies")
-    loaded = [name for name in ("numba", "llvmlite", "scipy", "OpenGL", "pydantic") if name in sys.modules]
-    print(json.dumps({"stages": stages, "loaded": loaded, "simulator": mujoco.__version__}))
+    options: dict[str, Any] = {} if condition is None else {"condition_id": condition}
+    if n_copies > 1:
+        options["num_envs"] = n_copies
+    stages["imports"] = memory_mb()
+    env = tasks.make(task_id, **options)
+    stages["made"] = memory_mb()
+    if n_copies == 1:
+        team = reference(task_id).build(env, condition)
+        team.reset(seed=0)
+        obs, _ = env.reset(seed=0)
+        is_over = False
+        while not is_over:
+            obs, _, terminated, truncated, _ = env.step(team.act(obs))
+            is_over = terminated or truncated
+    else:
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        for _ in range(STEPS_AT_RANDOM):
+            env.step(env.action_space.sample())
+    stages["played"] = memory_mb()
+    loaded = [name for name in ("numba", "llvmlite", "scipy", "OpenGL") if name in sys.modules]
+    print(json.dumps({"stages": stages, "peak": peak_mb(), "loaded": loaded}))
 
 
 if __name__ == "__main__":
