@@ -309,6 +309,30 @@ def export(ctx: click.Context, folder: Path) -> None:
         click.echo(csv_text(rows), nl=False)
 
 
+@campaign.command("compare")
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of the exact test.")
+@_JSON
+@click.pass_context
+def compare(ctx: click.Context, a: Path, b: Path, alpha: float, as_json: bool) -> None:
+    """Say where the treatments of two complete campaigns over the same tasks did more, or less: B against A.
+
+    Both folders are verified first. Refused are folders that differ in arena, scorer, split or tasks; a task that has
+    no score in one of them stays in the count. Nothing is written.
+
+    \b
+    Example:
+      agentinputlab campaign compare runs/small runs/large
+    """
+    from workers.official_arenas.campaign.compare import compare_campaigns, comparison_text
+    from workers.official_arenas.cli._errors import answered
+
+    with answered(ctx):
+        compared = compare_campaigns(a, b, alpha=alpha)
+        click.echo(json.dumps(compared) if as_json else comparison_text(compared))
+
+
 run_all = copy(run)
 run_all.help = """The other name of `campaign run`.
 
