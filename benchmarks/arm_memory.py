@@ -95,9 +95,9 @@ def main() -> None:
             f"pictures, at most {drawing}: some 100 MB more are OpenGL, here Mesa's software renderer with LLVM. 'No "
             f"file' is what is not mapped from libraries, which processes share. One copy is computed in plain Python, "
             f"and loads no compiler; {COPIES} copies, moved at random, load Numba where they are scored compiled, and "
-            "with it LLVM and SciPy, and their code from Numba's cache. The last columns are peaks of whole commands, one episode each; what a run "
-            "records and the page it writes are in them, and in the last two the pictures for people, with edges "
-            "smoothed and shadows."
+            "with it LLVM and SciPy, and their code from Numba's cache. The last columns are peaks of whole commands, "
+            "one episode each; what a run records and the page it writes are in them, and in the last two the pictures "
+            "for people, with edges smoothed and shadows."
         ),
         columns=list(rows[0]),
         rows=rows,
