@@ -155,11 +155,12 @@ def main(calls: int, most: int, seed: int, tasks_file: Path | None, out: Path | 
         pair.check_database(f"after chain {number}")
 
     draw, names = random.Random(seed), list(tasks)
-    known = {tool.name for tool in installed.environment().get_tools()} - {"calculate", "modify_pending_order_items"}
+    known = {tool.name for tool in installed.environment().get_tools()}
     for number in watched(range(most), "conversations", most):
         task = tasks[names[number % len(names)]]
-        is_gold = number < len(names)
-        script = conversations.gold_script(task) if is_gold else conversations.spoiled_script(task, data, draw, known)
+        script = conversations.gold_script(task, known)
+        if number >= len(names):
+            script = conversations.spoiled_script(task, data, draw, known)
         with quiet():
             theirs = conversations.play_in_tau2(installed.tasks[task.id], script, installed.environment())
         ours = conversations.play_here(data, task, script)

@@ -225,9 +225,9 @@ def play_in_tau2(task: Any, script: Script, environment: Any, *, judge: Any = No
 # --- scripts and comparison ---------------------------------------------------------------------------------
 
 
-def gold_script(task: Task) -> Script:
-    """Give the conversation of a perfect agent: the gold actions one by one, and what is to be told."""
-    calls: list[Turn] = [[(action.name, dict(action.arguments))] for action in task.actions]
+def gold_script(task: Task, tools: Set[str]) -> Script:
+    """Give the conversation of a perfect agent: the gold actions with these tools one by one, and what is to be told."""
+    calls: list[Turn] = [[(action.name, dict(action.arguments))] for action in task.actions if action.name in tools]
     told = " ".join(["Done.", *(task.evaluation_criteria.communicate_info or ())])
     return Script([*calls, told])
 
@@ -239,12 +239,14 @@ def spoiled_script(task: Task, data: RetailData, draw: random.Random, tools: Set
         task: whose gold actions it starts from.
         data: where surplus calls come from.
         draw: random numbers.
-        tools: names of the tools that surplus calls may use.
+        tools: names of the tools that both sides have.
     """
-    calls = [(action.name, dict(action.arguments)) for action in task.actions if draw.randrange(12)]
+    gold = [action for action in task.actions if action.name in tools and draw.randrange(12)]
+    calls = [(action.name, dict(action.arguments)) for action in gold]
     # Calls whose answer has other words in tau2 are compared one by one already.
     extra = Caller(data, draw).chain(draw.choice((0, 0, 0, 1, 4)))
-    calls += [(name, arguments) for name, arguments in extra if name in tools and is_well_typed(name, arguments)]
+    same = tools - {"calculate", "modify_pending_order_items"}
+    calls += [(name, arguments) for name, arguments in extra if name in same and is_well_typed(name, arguments)]
     if draw.randrange(3) == 0:
         draw.shuffle(calls)
     turns: list[Turn] = []
@@ -284,12 +286,11 @@ def compare(what: str, ours: Outcome, theirs: Outcome, tally: Tally) -> None:
 
 
 def _explained(ours: Outcome, theirs: Outcome) -> str | None:
-    limits = {"max_steps", "too_many_errors"}
-    if _without_variants(ours) == _without_variants(theirs):
+    ours, theirs = _without_variants(ours), _without_variants(theirs)
+    if ours == theirs:
         return VARIANT
-    if ours.messages == theirs.messages and ours.termination == "user_stop" and theirs.termination in limits:
-        return LAST_STEP
-    return None
+    is_limited = ours.termination == "user_stop" and theirs.termination in {"max_steps", "too_many_errors"}
+    return LAST_STEP if is_limited and ours.messages == theirs.messages else None
 
 
 def _without_variants(outcome: Outcome) -> Outcome:

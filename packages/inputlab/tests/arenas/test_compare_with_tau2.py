@@ -118,7 +118,7 @@ def test_equal_tools_have_no_difference_and_a_spoiled_answer_or_row_is_one(scrip
 def test_outcomes_are_compared_in_messages_ending_and_score(scripts: Any) -> None:
     talks, arena = scripts.talks, package_arena()
     task = arena.tasks["0"]
-    outcome = talks.play_here(arena.data, task, talks.gold_script(task))
+    outcome = talks.play_here(arena.data, task, talks.gold_script(task, set(TOOL_NAMES)))
     assert (outcome.termination, outcome.reward) == ("user_stop", 1.0)
     tally = scripts.calls.Tally()
     talks.compare("same", outcome, replace(outcome), tally)
