@@ -1,6 +1,7 @@
 """Functions that cells of the tests run; worker processes import this module by name."""
 
 import ctypes
+import enum
 import os
 import signal
 import subprocess
@@ -17,6 +18,12 @@ def square(cell: float) -> float:
 
 def describe(cell: dict[str, object]) -> dict[str, object]:
     return {"name": cell["name"], "pair": (1, 2.0), "array": np.arange(3) / 2, "nothing": None}
+
+
+def plain_value(cell: int) -> object:
+    """Give a value that is recorded as it is, and ones that look like it and are not."""
+    word = enum.StrEnum("Word", {"RED": "red"}).RED
+    return [None, True, False, "", "scored", "fähig", "\x00\n", word, np.True_, np.str_("text"), 3, 1.0, "\ud800"][cell]
 
 
 def raise_on_three(cell: int) -> int:

@@ -6,18 +6,21 @@ import json
 import math
 import struct
 
+import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ripieno.canonical import (
     ASCII_FLOATS,
+    CANONICAL,
     INDENTED_UNICODE_LINE,
     MAX_DEPTH,
     PROFILES,
     canonical_json,
     content_hash,
     parse_canonical,
+    plain_json,
     strict_loads,
 )
 from ripieno.errors import InputError
@@ -117,6 +120,45 @@ def test_subclasses_are_written_as_what_they_are() -> None:
             return "nonsense"
 
     assert canonical_json([Colour.RED, Number(1.5), enum.IntEnum("N", {"ONE": 1})(1)]) == b'["red",1.5,1]'
+
+
+def test_keys_of_a_subclass_are_written_as_what_they_are() -> None:
+    class Word(str):
+        __slots__ = ()
+
+    assert canonical_json({"b": [1], Word("a"): 2}) == b'{"a":2,"b":[1]}'
+    assert canonical_json([{Word("a"): []}]) == b'[{"a":[]}]'
+    assert plain_json({Word("a"): 2}) is None
+
+
+@given(VALUES)
+def test_what_is_plain_is_written_as_the_standard_library_does_in_every_part(value: object) -> None:
+    text = plain_json(value)
+    if text is None:
+        return
+    assert text == canonical_json(value)
+    for part in value.values() if isinstance(value, dict) else value:  # type: ignore[union-attr]
+        assert orjson.dumps(part, option=orjson.OPT_SORT_KEYS) == CANONICAL.dumps(part)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, "a", None, {"a": float("nan")}, [1e-5], [-1e-5], [1e16], {"a": [2**63]}, [b"x"], {1: 2}, ["\ud800"]],
+    ids=repr,
+)
+def test_what_orjson_writes_otherwise_or_not_at_all_is_not_plain(value: object) -> None:
+    assert plain_json(value) is None
+
+
+@pytest.mark.parametrize("innermost", [[], {}, (), [1], {"a": 1}])
+def test_depth_counts_empty_containers_too(innermost: object) -> None:
+    deepest: object = innermost
+    for _ in range(MAX_DEPTH - 1):
+        deepest = [deepest]
+    assert plain_json(deepest) == standard_library(deepest)
+    assert plain_json([deepest]) is None
+    with pytest.raises(InputError, match="nested more than"):
+        canonical_json([deepest])
 
 
 # What JSON cannot say

@@ -183,6 +183,17 @@ def test_value_is_the_same_from_the_run_and_from_the_ledger(tmp_path: Path) -> N
     assert (ran.seconds, ran.attempts) == (read.seconds, read.attempts)
 
 
+def test_short_values_are_the_same_from_the_run_and_from_the_ledger_types_included(tmp_path: Path) -> None:
+    cells = list(range(13))
+    first = run_cells(functions.plain_value, cells, resume=tmp_path / "ledger.jsonl")
+    second = run_cells(functions.plain_value, cells, resume=tmp_path / "ledger.jsonl")
+    values = [None, True, False, "", "scored", "fähig", "\x00\n", "red", True, "text", 3, 1.0]
+    for outcomes in (first, second):
+        assert [outcome.value for outcome in outcomes[:12]] == values
+        assert [type(outcome.value) for outcome in outcomes[:12]] == [type(value) for value in values]
+        assert "lone surrogate" in outcomes[12].error
+
+
 def test_value_that_cannot_be_recorded_makes_its_cell_fail(tmp_path: Path) -> None:
     outcomes = run_cells(functions.misbehave, ["fine", "unpicklable"], resume=tmp_path / "cells.jsonl")
     assert [o.status for o in outcomes] == ["ok", "failed"]

@@ -30,11 +30,13 @@ def to_portable(value: object, *, depth: int = MAX_DEPTH) -> Any:
         >>> to_portable({"reward": 1.0, "margin_m": 0.25})
         {'reward': {'$float': '1.0'}, 'margin_m': 0.25}
     """
-    if isinstance(value, str | int | float) or value is None:
+    if type(value) is str or value is None:  # most of what is recorded
+        return value
+    if isinstance(value, str | int | float):
         return _portable_scalar(value)
     if depth == 0:
         raise InputError(f"value is nested more than {MAX_DEPTH} levels deep")
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {_portable_key(key): to_portable(item, depth=depth - 1) for key, item in items}
     if isinstance(value, list | tuple):
@@ -60,6 +62,8 @@ def _portable_scalar(value: str | float | None) -> Any:
 
 
 def _portable_key(key: object) -> str:
+    if type(key) is str and key.isascii() and not key.startswith("$"):  # most keys
+        return key
     if not isinstance(key, str):
         raise InputError(f"keys must be strings, got {key!r:.80}")
     require_portable_key("keys", key)
@@ -72,7 +76,7 @@ def require_portable_key(what: str, key: str) -> None:
     Raises:
         InputError: it holds a character above U+FFFF.
     """
-    if any(character > "\uffff" for character in key):
+    if not key.isascii() and any(character > "\uffff" for character in key):
         raise InputError(f"{what} must not hold characters above U+FFFF, got {key!r:.80}")
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "canonical_json",
     "content_hash",
     "parse_canonical",
+    "plain_json",
     "refuse_deep_nesting",
     "strict_loads",
 ]
@@ -132,6 +133,22 @@ def canonical_json(value: object) -> bytes:
     return CANONICAL.dumps(value) if text is None else text
 
 
+def plain_json(value: object) -> bytes | None:
+    """Give the `canonical_json` of a plain container, or None for anything else.
+
+    A container is plain when orjson writes all of it byte for byte as the standard library does. Then it does so for
+    every part, and for every container that is made of its parts, and their bytes need no further look.
+
+    Examples:
+        >>> plain_json({"b": [1, 0.5], "a": None}), plain_json({"tiny": 1e-9})
+        (b'{"a":null,"b":[1,0.5]}', None)
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if _orjson_is_exact(value) else None
+    except orjson.JSONEncodeError:  # a key that is no exact string, a lone surrogate
+        return None
+
+
 def content_hash(value: object) -> str:
     """Give the lowercase hex SHA-256 of `canonical_json`.
 
@@ -139,7 +156,8 @@ def content_hash(value: object) -> str:
         >>> content_hash({"b": "é", "a": [1, 2.0, True, None]})
         '0177cc367861df7c11009c4b54fdd9948ba35efe620a08517e5efca753bc8baf'
     """
-    return hashlib.sha256(canonical_json(value)).hexdigest()
+    text = plain_json(value)
+    return hashlib.sha256(canonical_json(value) if text is None else text).hexdigest()
 
 
 def _orjson_text(value: object, options: int) -> bytes | None:
@@ -153,40 +171,36 @@ def _orjson_text(value: object, options: int) -> bytes | None:
         return None
 
 
-_TEXT = frozenset({str})
-_ALWAYS_EXACT = frozenset({str, bool, type(None)})
-
-
 def _orjson_is_exact(value: Any, depth: int = MAX_DEPTH) -> bool:
-    """Tell whether a container is one for which orjson writes the same bytes as the standard library.
+    """Tell whether a container is one for which orjson writes the same bytes as the standard library, or refuses.
 
     Both write the shortest digits that read back as the same float; between 1e-4 and 1e16 both write them
     without an exponent. Both sort keys by code point (UTF-8 keeps that order). Everything else, such as NaN
-    (which orjson writes as null), subclasses and huge integers, is left to the standard library.
+    (which orjson writes as null), subclasses and huge integers, is left to the standard library. Keys are not looked
+    at: orjson refuses every key whose type is not exactly ``str``.
     """
     kind = type(value)
     if kind is dict:
-        if not _TEXT.issuperset(map(type, value)):
-            return False
         items = value.values()
     elif kind is list or kind is tuple:
         items = value
     else:
         return False
-    if _ALWAYS_EXACT.issuperset(map(type, items)):
-        return True
-    for item in items:  # scalars are judged here, not in a call of their own: this loop is the hot path
+    for item in items:  # scalars and empty containers are judged here, not in a call of their own: this is a hot path
         kind = type(item)
         if kind is str or kind is bool or item is None:
             continue
-        if kind is float:
-            exact = 1e-4 <= abs(item) < 1e16 or item == 0.0
-        elif kind is int:
-            exact = -(2**63) <= item < 2**63
-        else:
-            exact = depth > 1 and _orjson_is_exact(item, depth - 1)
-        if not exact:
-            return False
+        if kind is int:
+            if -(2**63) <= item < 2**63:
+                continue
+        elif kind is float:
+            if 1e-4 <= item < 1e16 or item == 0.0 or -1e16 < item <= -1e-4:
+                continue
+        elif depth > 1 and (
+            ((kind is dict or kind is list or kind is tuple) and not item) or _orjson_is_exact(item, depth - 1)
+        ):
+            continue
+        return False
     return True
 
 

@@ -18,6 +18,7 @@ locking, durability, continuing and walking are the same for all of them.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import io
 import json
 import os
@@ -157,10 +158,14 @@ class _CanonicalLines(LineFormat):
     """The lines that the head of this module describes."""
 
     def encode(self, payload: Mapping[str, Any], previous: str, sequence: int, *, closing: bool) -> tuple[bytes, str]:
-        member = "closing" if closing else "payload"
-        body = {member: dict(payload), "previous": previous, "sequence": sequence}
-        digest = content_hash(body)
-        return canonical_json({**body, "hash": digest}) + b"\n", digest
+        if closing:
+            body = {"closing": dict(payload), "previous": previous, "sequence": sequence}
+            digest = content_hash(body)
+            return canonical_json({**body, "hash": digest}) + b"\n", digest
+        text = canonical_json({"payload": dict(payload), "previous": previous, "sequence": sequence})
+        digest = hashlib.sha256(text).hexdigest()
+        # `hash` sorts before the other members, so that it goes to the front of their text.
+        return b'{"hash":"%b",%b\n' % (digest.encode(), text[1:]), digest
 
     def check(self, line: bytes, previous: str | None, sequence: int) -> Entry | None:
         if not line.endswith(b"\n"):

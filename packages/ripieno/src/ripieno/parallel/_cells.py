@@ -170,7 +170,9 @@ def _recorded(ledger: CellLedger | None, outcome: CellOutcome[Any]) -> CellOutco
     if ledger is None:
         return outcome
     try:
-        outcome = replace(outcome, value=ledger.normalised(outcome.value))
+        value = ledger.normalised(outcome.value)
+        if value is not outcome.value:
+            outcome = replace(outcome, value=value)
         ledger.record(outcome)
     except InputError as error:  # of no type that can be recorded, or too long for a line
         outcome = replace(outcome, status=CellStatus.FAILED, value=None, error=f"the value cannot be recorded: {error}")

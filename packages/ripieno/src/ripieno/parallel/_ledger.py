@@ -65,6 +65,8 @@ class CellLedger:
         Raises:
             InputError: the value cannot be recorded.
         """
+        if value is None or type(value) is bool or (type(value) is str and value.isascii()):
+            return value  # it reads back as it is
         return from_portable(strict_loads(canonical_json(to_portable(value))))
 
     def record(self, outcome: CellOutcome[Any]) -> None:
