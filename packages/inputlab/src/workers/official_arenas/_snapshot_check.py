@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ripieno._verdict import Check, VerifyStatus
+from ripieno.canonical import plain_json
 from workers.official_arenas._errors import OfficialArenaError
-from workers.official_arenas._evidence import canonical_and_evidence_bytes, is_leftover, parse_json, sha256_bytes
+from workers.official_arenas._evidence import (
+    evidence_bytes,
+    is_leftover,
+    parse_json,
+    plain_evidence_bytes,
+    plain_hash,
+    sha256_bytes,
+)
 from workers.official_arenas._first_capture import (
     CAPTURE_FAILED,
     CAPTURED,
@@ -62,7 +70,7 @@ def check_snapshot(contents: Mapping[str, bytes], *, name: str) -> SnapshotResul
         artifacts = _artifacts(files, document)
         if artifacts:
             result.protected = _check_artifacts(artifacts, document)
-            rows = artifacts["checkpoints.json"]["checkpoints"]
+            rows = artifacts["checkpoints.json"][0]["checkpoints"]
             result.visible = {row["checkpoint_id"]: row["visible_state"] for row in rows}
         _check_counts(document)
     except OfficialArenaError as error:
@@ -85,22 +93,24 @@ def _problem(file: str, detail: str) -> OfficialArenaError:
     return OfficialArenaError(f"{file}: {detail}")
 
 
-def _value(files: Mapping[str, bytes], file: str) -> tuple[Any, str]:
-    """Give a value whose every byte is as it was written, and its content hash."""
+def _value(files: Mapping[str, bytes], file: str) -> tuple[Any, str, Callable[[object], str]]:
+    """Give a value whose every byte is as it was written, its content hash, and what gives that of its parts."""
     if file not in files:
         raise _problem(file, "is missing")
     try:
         value = parse_json(files[file])
     except OfficialArenaError as error:
         raise _problem(file, "was changed") from error
-    canonical, written = canonical_and_evidence_bytes(value)
-    if written != files[file]:
+    plain = plain_json(value)
+    if (evidence_bytes(value) if plain is None else plain_evidence_bytes(value)) != files[file]:
         raise _problem(file, "was changed")
-    return value, sha256_bytes(canonical)
+    if plain is None:
+        return value, content_hash(value), content_hash
+    return value, sha256_bytes(plain), plain_hash
 
 
 def _document(files: Mapping[str, bytes], name: str) -> tuple[dict[str, Any], str]:
-    document, digest = _value(files, DISPOSITIONS)
+    document, digest, _ = _value(files, DISPOSITIONS)
     if not isinstance(document, dict):
         raise _problem(DISPOSITIONS, "was changed")
     fields = cast("dict[str, Any]", document)
@@ -111,10 +121,13 @@ def _document(files: Mapping[str, bytes], name: str) -> tuple[dict[str, Any], st
     return fields, digest
 
 
-def _artifacts(files: Mapping[str, bytes], document: Mapping[str, Any]) -> dict[str, Any]:
+def _artifacts(
+    files: Mapping[str, bytes], document: Mapping[str, Any]
+) -> dict[str, tuple[Any, Callable[[object], str]]]:
+    """Give the value of every artifact, and what gives the content hash of its parts."""
     listed = cast("Mapping[str, str]", document.get("inventory_content_sha256"))
     read = {file: _value(files, file) for file in sorted(listed)}
-    for file, (_, digest) in read.items():
+    for file, (_, digest, _) in read.items():
         if digest != listed[file]:
             raise _problem(file, "was changed")
     for file in files:
@@ -122,26 +135,30 @@ def _artifacts(files: Mapping[str, bytes], document: Mapping[str, Any]) -> dict[
             raise _problem(file, "was added")
     if read and set(read) != set(_ARTIFACTS):
         raise _problem(DISPOSITIONS, "lists other artifacts")
-    return {file: value for file, (value, _) in read.items()}
+    return {file: (value, hash_of) for file, (value, _, hash_of) in read.items()}
 
 
-def _check_artifacts(artifacts: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+def _check_artifacts(
+    artifacts: Mapping[str, tuple[Any, Callable[[object], str]]], document: Mapping[str, Any]
+) -> dict[str, Any]:
     """The two inventories and the list speak of the same checkpoints, and their hashes are those of their content."""
     captured = document["captured_task_ids"]
-    rows = artifacts["checkpoints.json"].get("checkpoints", [])
-    if artifacts["checkpoints.json"].get("protocol") != CHECKPOINT_INVENTORY_PROTOCOL:
+    checkpoints, hash_of = artifacts["checkpoints.json"]
+    replays, hash_of_replays = artifacts["replays.json"]
+    rows = checkpoints.get("checkpoints", [])
+    if checkpoints.get("protocol") != CHECKPOINT_INVENTORY_PROTOCOL:
         raise _problem("checkpoints.json", "is of another protocol")
-    if [row["checkpoint_id"] for row in rows] != captured or artifacts["units.json"] != captured:
+    if [row["checkpoint_id"] for row in rows] != captured or artifacts["units.json"][0] != captured:
         raise _problem("checkpoints.json", "holds other checkpoints than were captured")
     try:
-        _, records = check_replay_inventory(artifacts["replays.json"])
+        _, records = check_replay_inventory(replays, hash_of=hash_of_replays)
     except OfficialArenaError as error:
         raise _problem("replays.json", str(error)) from error
     if list(records) != captured:
         raise _problem("replays.json", "holds other checkpoints than were captured")
     for row in rows:
         record = records[row["checkpoint_id"]]
-        if content_hash(row["visible_state"]) != row["visible_state_hash"]:
+        if hash_of(row["visible_state"]) != row["visible_state_hash"]:
             raise _problem("checkpoints.json", f"the visible state of {row['checkpoint_id']} has another hash")
         if any(row[name] != record[name] for name in ("origin_state_hash", "replay_identity", "visible_state_hash")):
             raise _problem("replays.json", f"is of another origin of {row['checkpoint_id']} than checkpoints.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.chain import walk_chain
@@ -104,14 +104,15 @@ def _requests(
         captured = _captured_tasks(root, slot.name, events)
         for treatment in plan.treatments:
             place = f"requests/{slot.name}/{treatment.name}"
-            names = set(_names(root / place))
+            folder = root / place
+            names = set(_names(folder))
             for task in captured:
                 request, start = f"{task}.json", f"{task}-start.json"
                 if request in names:
                     made.append((slot.name, treatment.name, task))
                 if start in names:
                     written = INDENTED_UNICODE_LINE.dumps(intervention_start(task, treatment.name))
-                    if Path(root, place, start).read_bytes() != written:
+                    if folder.joinpath(start).read_bytes() != written:
                         yield RecordProblem(f"{place}/{start}", "was changed")
                 elif request in names or "interventions" in events:
                     yield RecordProblem(f"{place}/{start}", "is missing")
@@ -212,8 +213,9 @@ def _pairs(root: Path, slot: str, rows: Sequence[Mapping[str, str]], command: st
     scope = root / name
     indexed = [row["cell_id"] for row in rows]
     played = [cell for cell in _names(root / "pairs" / slot) if cell != REJECTION_NAME]
+    known = frozenset(cell for cell in cast("list[object]", indexed) if isinstance(cell, str))
     for cell in played:
-        if cell not in indexed:
+        if cell not in known:
             yield RecordProblem(f"pairs/{slot}/{cell}", "was added: no request is of that pair")
     if not scope.exists():
         if played:
@@ -222,9 +224,9 @@ def _pairs(root: Path, slot: str, rows: Sequence[Mapping[str, str]], command: st
     yield from _authorization(scope, name, command)
     if read_json(scope)["allowed_cell_ids"] != indexed:
         yield RecordProblem(name, "allows other pairs than there are requests")
-    bound = sha256_file(scope)
+    bound, pairs = sha256_file(scope), root / "pairs" / slot
     for cell in played:
-        start = root / "pairs" / slot / cell / PAIR_START
+        start = pairs.joinpath(cell, PAIR_START)
         if start.exists() and read_json(start)["scope_sha256"] != bound:
             yield RecordProblem(name, f"is another one than pair {cell} was begun under")
 

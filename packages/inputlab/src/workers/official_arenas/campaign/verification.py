@@ -215,7 +215,7 @@ class _Pairs:
         request: RequestReading | None = None
         try:
             checkpoint = self.checkpoints.get(row["slot"], {}).get(row["task"])
-            file = self.root / "requests" / row["slot"] / row["treatment"] / f"{row['task']}.json"
+            file = self.root.joinpath("requests", row["slot"], row["treatment"], f"{row['task']}.json")
             request = read_request(read_regular(file))
             problem = request_problem(self.planned, row, checkpoint, request, root=self.root)
         except _SHAPES:
