@@ -3,7 +3,7 @@
 Floors, written before anything was measured. A pair leaves 8 files in 3 directories (12 files in the embedded arena,
 which keeps four more). A file appears whole or not at all, so it needs open, write, close, link and unlink; a
 directory mkdir, open and close. Before the terminal is written, the other files of the cell are read once more:
-3 x scandir, 7 x (lstat, open, fstat, 2 reads, close). Durable, each file adds 2 x fsync (itself, its name) and each
+3 x scandir, 7 x (open, fstat, read, close). Durable, each file adds 2 x fsync (itself, its name) and each
 directory 1: 19 per pair. A captured task leaves 2 files: 10 calls and, durable, 4 x fsync. The floor of a row is
 measured: exactly these calls, with as many bytes as a pair left, on the same file system, by the same interpreter,
 plus SHA-256 of every byte once when it is written and once when it is read.
@@ -114,10 +114,8 @@ def pair_floor(root: int, name: str, tree: Tree, *, durable: bool) -> None:
         with os.scandir(descriptor) as entries:
             names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
         for file in names:
-            os.stat(file, dir_fd=descriptor, follow_symlinks=False)
             handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
             data = os.read(handle, os.fstat(handle).st_size + 1)
-            os.read(handle, 1)
             os.close(handle)
             sha256(data)
     for descriptor in opened.values():

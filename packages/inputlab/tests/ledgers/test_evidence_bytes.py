@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canonical import INDENTED_UNICODE_LINE, canonical_json, strict_loads
+from ripieno.canonical import INDENTED_UNICODE_LINE, canonical_json, plain_json, strict_loads
 from ripieno.errors import InputError
 from ripieno.receipts import seal
 from workers.official_arenas import _evidence as evidence
@@ -63,6 +63,7 @@ def test_bytes_are_those_of_the_standard_library(value: Any) -> None:
     compact = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     indented = json.dumps(plain, sort_keys=True, indent=2, ensure_ascii=False).encode() + b"\n"
     assert evidence.canonical_and_evidence_bytes(value) == (compact, indented)
+    assert plain_json(value) in (compact, None)
     if evidence.is_plain(value, compact):
         assert evidence.plain_evidence_bytes(value) == indented
         assert evidence.plain_hash(value) == content_hash(value)
@@ -86,6 +87,7 @@ def test_any_value_is_written_and_read_as_the_strict_functions_do(value: Any) ->
 def test_a_number_that_orjson_spells_otherwise_is_not_plain(number: float) -> None:
     value = {"x": [number]}
     assert not evidence.is_plain(value, canonical_json(value))
+    assert plain_json(value) is None
 
 
 @pytest.mark.parametrize("write", [evidence.canonical_and_evidence_bytes, evidence.sealed_evidence_bytes])

@@ -18,6 +18,7 @@ from workers.official_arenas import retail_driver
 from workers.official_arenas._scopes import execution_source_hashes
 from workers.official_arenas.protocol import OfficialArenaError, content_hash, sha256_file
 from workers.official_arenas.retail_driver import PairSession, RetailAttemptUnavailable
+from workers.official_arenas.verification import verify_cell
 
 
 def play(lab: Lab, envelope: dict[str, Any], **scope: Any) -> dict[str, Any]:
@@ -126,6 +127,30 @@ def test_calls_of_the_intervention_count_against_the_cap_of_its_arm(paired: Lab)
         play(paired, envelope)
     assert outcome(paired, envelope, "treatment")["status"] == "failed_unscored"
     assert outcome(paired, envelope, "baseline")["status"] == "scored_terminal"
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        ("other query", "Payload materialized_state differs from output_state_hash"),
+        ("wider cap", "Payload materialized_state differs from output_state_hash"),
+        ("cap as float", "Payload materialized_state differs from output_state_hash"),
+        ("NaN for null", "Payload materialized_state is not a JSON value"),
+        ("no usage", "Payload usage must be an object"),
+        ("less usage", "Usage model_calls must be a non-negative integer, got int"),
+        ("failed", "Payload of a failed intervention must say its failure"),
+    ],
+)
+def test_an_arena_that_changes_its_payload_spoils_nothing_but_its_own_arm(paired: Lab, act: str, message: str) -> None:
+    envelope = paired.envelope(behaviour={"treatment": act})
+    as_given = json.dumps(envelope, sort_keys=True)
+    with pytest.raises(RetailAttemptUnavailable):
+        play(paired, json.loads(as_given))
+    assert outcome(paired, envelope, "treatment")["exception_sha256"] == hashlib.sha256(message.encode()).hexdigest()
+    assert outcome(paired, envelope, "baseline")["status"] == "scored_terminal"
+    kept = json.loads((paired.cell(envelope) / "request.json").read_bytes())
+    assert json.dumps(kept, sort_keys=True) == as_given
+    assert verify_cell(paired.cell(envelope)).first_problem == ""
 
 
 def test_arms_of_one_runtime_are_refused(paired: Lab) -> None:

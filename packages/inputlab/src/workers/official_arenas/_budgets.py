@@ -69,7 +69,7 @@ def validate_shared_budget(value: object) -> dict[str, Any]:
         OfficialArenaError: the fields are not exactly `SHARED_BUDGET_FIELDS`, the profile id is blank, a cap is
             not a non-negative integer, or the cap per call is above the total.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise OfficialArenaError("Shared budget must be an object")
     budget = cast("Mapping[str, Any]", value)
     if frozenset(budget) != SHARED_BUDGET_FIELDS:
@@ -78,8 +78,9 @@ def validate_shared_budget(value: object) -> dict[str, Any]:
     if not isinstance(profile, str) or not profile.strip():
         raise OfficialArenaError("Shared budget profile_id must be non-blank text")
     for name in _STANDARD:
-        if type(budget[name]) is not int or budget[name] < 0:
-            raise OfficialArenaError(f"Shared budget {name} must be a non-negative integer, got {budget[name]!r:.40}")
+        cap = budget[name]
+        if type(cap) is not int or cap < 0:
+            raise OfficialArenaError(f"Shared budget {name} must be a non-negative integer, got {cap!r:.40}")
     if budget["max_output_tokens_per_call"] > budget["max_output_tokens"]:
         raise OfficialArenaError("Shared budget max_output_tokens_per_call must not exceed max_output_tokens")
     return dict(budget)
@@ -137,5 +138,11 @@ def visible_shared_budget(budget: Mapping[str, Any]) -> dict[str, Any]:
         OfficialArenaError: the value is not a shared budget.
     """
     checked = validate_shared_budget(budget)
-    names = ("max_model_calls", "max_retrieval_calls", "max_tool_calls", "max_output_tokens", "max_context_tokens")
-    return {**{name: checked[name] for name in names}, "max_cost_usd": None}
+    return {
+        "max_model_calls": checked["max_model_calls"],
+        "max_retrieval_calls": checked["max_retrieval_calls"],
+        "max_tool_calls": checked["max_tool_calls"],
+        "max_output_tokens": checked["max_output_tokens"],
+        "max_context_tokens": checked["max_context_tokens"],
+        "max_cost_usd": None,
+    }

@@ -22,7 +22,13 @@ from typing import Any, Self, cast
 
 import orjson
 
-from ripieno.canonical import INDENTED_UNICODE_LINE, canonical_json, refuse_deep_nesting, strict_loads
+from ripieno.canonical import (
+    INDENTED_UNICODE_LINE,
+    canonical_json,
+    plain_json,
+    refuse_deep_nesting,
+    strict_loads,
+)
 from ripieno.errors import InputError
 from ripieno.receipts import SEAL, seal
 from workers.official_arenas._errors import OfficialArenaError
@@ -81,7 +87,7 @@ def evidence_bytes(value: object) -> bytes:
     return INDENTED_UNICODE_LINE.dumps(value)
 
 
-# A value is called plain where orjson writes the bytes of the standard library: in all of it, so in every part of it.
+# Which values are plain, `ripieno.canonical.plain_json` says; so is every part of one.
 
 _PLAIN = orjson.OPT_SORT_KEYS
 
@@ -110,8 +116,10 @@ def canonical_and_evidence_bytes(value: object) -> tuple[bytes, bytes]:
     Raises:
         InputError: the value holds something that JSON cannot say.
     """
-    canonical = canonical_json(value)
-    return canonical, plain_evidence_bytes(value) if is_plain(value, canonical) else evidence_bytes(value)
+    plain = plain_json(value)
+    if plain is None:
+        return canonical_json(value), evidence_bytes(value)
+    return plain, plain_evidence_bytes(value)
 
 
 def sealed_evidence_bytes(value: Mapping[str, Any]) -> bytes:
@@ -123,9 +131,10 @@ def sealed_evidence_bytes(value: Mapping[str, Any]) -> bytes:
     if SEAL in value:
         return evidence_bytes(seal(value))  # which says what is wrong
     content = dict(value)
-    canonical = canonical_json(content)
-    sealed = {**content, SEAL: sha256_bytes(canonical)}
-    return plain_evidence_bytes(sealed) if is_plain(content, canonical) else evidence_bytes(sealed)
+    plain = plain_json(content)
+    if plain is None:
+        return evidence_bytes({**content, SEAL: sha256_bytes(canonical_json(content))})
+    return plain_evidence_bytes({**content, SEAL: sha256_bytes(plain)})
 
 
 def is_leftover(name: str) -> bool:
@@ -146,14 +155,19 @@ class Directory:
     """A directory that stays the same one, whatever happens to its path.
 
     Attributes:
-        path: how it was reached; for messages and for providers, which get paths.
+        place: how it was reached, as text.
         descriptor: the open directory.
         durable: force every file and entry to disk before a call returns.
     """
 
-    path: Path
+    place: str
     descriptor: int
     durable: bool = True
+
+    @property
+    def path(self) -> Path:
+        """How it was reached; for messages and for providers, which get paths."""
+        return Path(self.place)
 
     @classmethod
     def open(cls, path: Path, *, durable: bool = True) -> Directory:
@@ -162,7 +176,7 @@ class Directory:
         Raises:
             OSError: it is not there, or no directory.
         """
-        return cls(path, os.open(path, _OPEN_DIRECTORY), durable)
+        return cls(str(path), os.open(path, _OPEN_DIRECTORY), durable)
 
     def __enter__(self) -> Self:
         return self
@@ -178,10 +192,10 @@ class Directory:
         """Tell whether the path still leads to this directory."""
         here = os.fstat(self.descriptor)
         try:
-            there = os.lstat(self.path)
+            there = os.lstat(self.place)
         except OSError:
             return False
-        return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+        return here.st_ino == there.st_ino and here.st_dev == there.st_dev
 
     def sync(self) -> None:
         """Make the entries durable, when asked for.
@@ -239,7 +253,7 @@ class Directory:
             OSError: it is not there, or no directory.
         """
         descriptor = os.open(name, _OPEN_DIRECTORY, dir_fd=self.descriptor)
-        return Directory(self.path / name, descriptor, self.durable)
+        return Directory(f"{self.place}/{name}", descriptor, self.durable)
 
     def create(self, name: str, data: bytes) -> None:
         """Write a file that must not exist yet, mode 0600; its name appears after its last byte.
@@ -352,7 +366,7 @@ def open_private_root(path: Path, *, message: str, durable: bool = True) -> Dire
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         os.close(descriptor)
         raise OfficialArenaError(message)
-    return Directory(path, descriptor, durable)
+    return Directory(str(path), descriptor, durable)
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -368,16 +382,23 @@ def read_regular(path: Path | str, *, directory: int | None = None, max_bytes: i
     # The entry is looked at before opening too: opening a device can already do something.
     if not stat.S_ISREG(os.stat(path, dir_fd=directory, follow_symlinks=False).st_mode):
         raise OfficialArenaError("Retail bound file is absent or symlinked")
+    return _read_looked_at(path, directory=directory, max_bytes=max_bytes)
+
+
+def _read_looked_at(path: Path | str, *, directory: int | None, max_bytes: int = MAX_EVIDENCE_BYTES) -> bytes:
+    """Read a file whose entry was just seen to be a regular file; what was opened is looked at again."""
     descriptor = os.open(path, _READ, dir_fd=directory)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OfficialArenaError("Retail bound file is absent or symlinked")
-        if status.st_size > max_bytes:
+        size = status.st_size
+        if size > max_bytes:
             raise OfficialArenaError(f"Retail bound file is longer than {max_bytes} bytes")
-        data = os.read(descriptor, status.st_size + 1)
-        while len(data) <= max_bytes and (more := os.read(descriptor, 2**20)):  # it grew, or came in parts
-            data += more
+        data = os.read(descriptor, size + 1)
+        if len(data) != size:  # it grew, or came in parts
+            while len(data) <= max_bytes and (more := os.read(descriptor, 2**20)):
+                data += more
     finally:
         os.close(descriptor)
     if len(data) > max_bytes:
@@ -399,19 +420,22 @@ def read_tree(directory: Directory) -> dict[str, bytes]:
 
 def _read_into(found: dict[str, bytes], descriptor: int, prefix: str) -> None:
     with os.scandir(descriptor) as entries:
-        listed = [(entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_link, is_directory in listed:
-        if is_link:
-            raise OfficialArenaError("Retail attempt contains a symlink")
-        if is_directory:
+        listed = list(entries)
+    for entry in listed:
+        name = entry.name
+        if entry.is_dir(follow_symlinks=False):
             below = os.open(name, _OPEN_DIRECTORY, dir_fd=descriptor)
             try:
                 _read_into(found, below, f"{prefix}{name}/")
             finally:
                 os.close(below)
             continue
+        if entry.is_symlink():
+            raise OfficialArenaError("Retail attempt contains a symlink")
         try:
-            found[prefix + name] = read_regular(name, directory=descriptor)
+            # Listing a directory says what a regular file is, too; anything else is looked at and refused there.
+            read = _read_looked_at if entry.is_file(follow_symlinks=False) else read_regular
+            found[prefix + name] = read(name, directory=descriptor)
         except FileNotFoundError:
             if not is_leftover(name):  # a write that goes on while this one reads
                 raise

@@ -166,7 +166,7 @@ def evidence_files(contents: Mapping[str, bytes]) -> dict[str, str]:
 
 def is_terminal_file(path: str) -> bool:
     """Tell whether a path is the terminal, or what a kill between its two names left of it."""
-    return path == TERMINAL or (is_leftover(path) and path.startswith(f".{TERMINAL}."))
+    return path == TERMINAL or (path.startswith(f".{TERMINAL}.") and is_leftover(path))
 
 
 def retained_response(root: Directory, cell_id: str, *, request_hash: str, scope_sha256: str) -> dict[str, Any]:

@@ -20,13 +20,13 @@ from workers.official_arenas._evidence import (
 )
 from workers.official_arenas._first_capture import SEED
 from workers.official_arenas._pair_ledger import PairBinding, RetailAttemptUnavailable
+from workers.official_arenas._requests import validate_shared_budget_totals
 from workers.official_arenas.protocol import (
     RESPONSE_PROTOCOL,
     OfficialArenaProvider,
     ProviderArmResult,
-    intervention_usage,
-    merge_usage,
     trace_hashes,
+    usage_with_intervention,
 )
 
 __all__ = ["Pair", "arms_by_role", "play"]
@@ -146,8 +146,8 @@ def _scored(
     hashes: tuple[str, str],
     outcomes: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    usage = merge_usage(intervention_usage(arm["payload"]), result.usage)
-    shared._validate_shared_budget_usage(pair.config, arm["payload"], usage)  # pyright: ignore[reportPrivateUsage] - documented
+    usage = usage_with_intervention(arm["payload"], result.usage)
+    validate_shared_budget_totals(pair.config, arm["payload"], usage)
     metrics = dict(result.metrics)
     if any(set(other["result"]["metrics"]) != set(metrics) for other in outcomes.values() if "result" in other):
         raise OfficialArenaError("Retail paired arms have different metrics")

@@ -29,6 +29,7 @@ __all__ = [
     "validate_atomic_request",
     "validate_dependency_binding",
     "validate_parameters",
+    "validate_shared_budget_totals",
     "validate_shared_budget_usage",
 ]
 
@@ -64,17 +65,17 @@ ARM_FIELDS = frozenset({"role", "arm_id", "payload"})
 _ROLES = frozenset({"baseline", "treatment"})
 
 # Cap of an execution budget -> field of the usage row that it limits.
-_CAPS: Mapping[str, str] = {
-    "max_model_calls": "model_calls",
-    "max_retrieval_calls": "retrieval_calls",
-    "max_tool_calls": "tool_calls",
-    "max_output_tokens": "output_tokens",
-    "max_context_tokens": "input_tokens",
-}
+_CAPS = (
+    ("max_model_calls", "model_calls"),
+    ("max_retrieval_calls", "retrieval_calls"),
+    ("max_tool_calls", "tool_calls"),
+    ("max_output_tokens", "output_tokens"),
+    ("max_context_tokens", "input_tokens"),
+)
 
 
 def _object(value: object, fields: frozenset[str], what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise OfficialArenaError(f"{what} must be an object")
     mapping = cast("Mapping[str, Any]", value)
     if frozenset(mapping) != fields:
@@ -167,7 +168,7 @@ def validate_atomic_request(value: object, *, hash_of: Callable[[object], str] =
     arms = request["arms"]
     if not isinstance(arms, list | tuple) or len(cast("list[object]", arms)) != 2:
         raise OfficialArenaError("Atomic request must have two arms")
-    identity_hash = checkpoint_identity_hash(request)
+    identity_hash = checkpoint_identity_hash(request, hash_of=hash_of)
     checked = [_arm(arm, request["seed"], identity_hash, hash_of) for arm in cast("list[object]", arms)]
     if frozenset(arm["role"] for arm in checked) != _ROLES:
         raise OfficialArenaError("Atomic request arms must be one baseline and one treatment")
@@ -181,7 +182,7 @@ def _arm(value: object, seed: int, identity_hash: str, hash_of: Callable[[object
     if not isinstance(arm["role"], str) or arm["role"] not in _ROLES:
         raise OfficialArenaError("Atomic arm role must be baseline or treatment")
     _text(arm["arm_id"], "Atomic arm arm_id")
-    if not isinstance(arm["payload"], Mapping):
+    if type(arm["payload"]) is not dict and not isinstance(arm["payload"], Mapping):
         raise OfficialArenaError("Atomic arm payload must be an object")
     payload = cast("Mapping[str, Any]", arm["payload"])
     materialized_state(payload, hash_of=hash_of)
@@ -246,8 +247,18 @@ def validate_shared_budget_usage(
         OfficialArenaError: a cap is not a non-negative integer, or was exceeded; the message names it.
     """
     budget = require_materialized_budget(payload, shared_budget(config))
-    used = merge_usage(usage)
-    for cap_name, field in _CAPS.items():
+    _require_within(budget, merge_usage(usage))
+
+
+def validate_shared_budget_totals(
+    config: Mapping[str, Any], payload: Mapping[str, Any], totals: Mapping[str, Any]
+) -> None:
+    """Do what `validate_shared_budget_usage` does with what `merge_usage` gave, which needs no second look."""
+    _require_within(require_materialized_budget(payload, shared_budget(config)), totals)
+
+
+def _require_within(budget: Mapping[str, Any], used: Mapping[str, Any]) -> None:
+    for cap_name, field in _CAPS:
         cap = budget.get(cap_name)
         if cap is None and cap_name == "max_context_tokens":
             continue

@@ -47,6 +47,8 @@ _TERMINATIONS = frozenset(
     }
 )
 _ROLES = ("assistant", "user", "tool", "system")
+_Call = tuple[int, int, Mapping[str, Any]]
+"""Position of the message, position in the message, call."""
 _FAILURE_FIELDS = ("scope", "category", "exception_type", "monitor_run_id")
 
 
@@ -69,26 +71,36 @@ def safe_trace_measurement(trace: object) -> dict[str, Any]:
         OfficialArenaError: the trace is no list of messages.
     """
     messages = _messages(trace)
-    outer = cast("Mapping[str, Any]", trace) if isinstance(trace, Mapping) else {}
-    results = [message for message in messages if message.get("role") == "tool"]
-    failed = {_call_id(message): bool(message.get("error")) for message in results}
-    calls = [
-        (message_index, call_index, call)
-        for message_index, message in enumerate(messages)
-        if message.get("role") == "assistant"
-        for call_index, call in enumerate(_calls(message))
-    ]
-    irreversible = next((row for row in calls if not _tool_name(row[2]).startswith(READ_PREFIXES)), None)
-    roles = [message.get("role") for message in messages]
-    counts = {role: roles.count(role) for role in _ROLES}
+    outer = cast("Mapping[str, Any]", trace) if _is_object(trace) else {}
+    counts = dict.fromkeys(_ROLES, 0)
+    failed: dict[str, bool] = {}
+    n_failed = 0
+    first_assistant = None
+    calls: list[_Call] = []
+    for index, message in enumerate(messages):
+        role = message.get("role")
+        if not isinstance(role, str) or role not in counts:
+            continue
+        counts[role] += 1
+        if role == "assistant":
+            first_assistant = index if first_assistant is None else first_assistant
+            calls += [(index, position, call) for position, call in enumerate(_calls(message))]
+        elif role == "tool":
+            failed[_call_id(message)] = has_failed = bool(message.get("error"))
+            n_failed += has_failed
+    irreversible = None
+    for row in calls:
+        if not _tool_name(row[2]).startswith(READ_PREFIXES):
+            irreversible = row
+            break
     return {
         "protocol": TRACE_MEASUREMENT_PROTOCOL,
         "rule": TRACE_MEASUREMENT_RULE,
         "message_count": len(messages),
         "message_counts": {**counts, "other": len(messages) - sum(counts.values())},
         "tool_call_count": len(calls),
-        "failed_tool_call_count": sum(bool(message.get("error")) for message in results),
-        "first_action": _first_action(messages),
+        "failed_tool_call_count": n_failed,
+        "first_action": _first_action(first_assistant, calls, irreversible),
         "first_potentially_irreversible_call": None
         if irreversible is None
         else {
@@ -101,28 +113,31 @@ def safe_trace_measurement(trace: object) -> dict[str, Any]:
     }
 
 
+def _is_object(value: object) -> bool:
+    return type(value) is dict or isinstance(value, Mapping)
+
+
 def _messages(trace: object) -> list[Mapping[str, Any]]:
-    found = cast("Mapping[str, Any]", trace).get("messages", ()) if isinstance(trace, Mapping) else trace
+    found = cast("Mapping[str, Any]", trace).get("messages", ()) if _is_object(trace) else trace
     if not isinstance(found, list | tuple):
         raise OfficialArenaError("Trace must be a list of messages, or an object with one")
-    messages = cast("Sequence[object]", found)
-    if not all(type(message) is dict or isinstance(message, Mapping) for message in messages):
+    messages = list(cast("Sequence[Mapping[str, Any]]", found))
+    if not all(map(_is_object, messages)):
         raise OfficialArenaError("Trace messages must be objects")
-    return cast("list[Mapping[str, Any]]", list(messages))
+    return messages
 
 
 def _calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     calls = message.get("tool_calls") or ()
     if not isinstance(calls, list | tuple):
         raise OfficialArenaError("Trace tool_calls must be a list")
-    return [
-        cast("Mapping[str, Any]", call) if isinstance(call, Mapping) else {} for call in cast("Sequence[object]", calls)
-    ]
+    return [cast("Mapping[str, Any]", call) if _is_object(call) else {} for call in cast("Sequence[object]", calls)]
 
 
 def _tool_name(call: Mapping[str, Any]) -> str:
     function = call.get("function")
-    name = cast("Mapping[str, Any]", function).get("name") if isinstance(function, Mapping) else call.get("name")
+    named = cast("Mapping[str, Any]", function) if function is not None and _is_object(function) else call
+    name = named.get("name")
     return name if isinstance(name, str) else ""
 
 
@@ -138,16 +153,13 @@ def _succeeded(call: Mapping[str, Any], failed: Mapping[str, bool]) -> bool | No
     return not failed[identity]
 
 
-def _first_action(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    for index, message in enumerate(messages):
-        if message.get("role") != "assistant":
-            continue
-        calls = _calls(message)
-        if not calls:
-            return {"kind": "message", "message_index": index}
-        reads = _tool_name(calls[0]).startswith(READ_PREFIXES)
-        return {"kind": "read_call" if reads else "potentially_irreversible_call", "message_index": index}
-    return {"kind": "none", "message_index": None}
+def _first_action(index: int | None, calls: Sequence[_Call], irreversible: _Call | None) -> dict[str, Any]:
+    if index is None:
+        return {"kind": "none", "message_index": None}
+    if not calls or calls[0][0] != index:
+        return {"kind": "message", "message_index": index}
+    reads = irreversible is not calls[0]
+    return {"kind": "read_call" if reads else "potentially_irreversible_call", "message_index": index}
 
 
 def _hard_stops(outer: Mapping[str, Any]) -> int:
@@ -173,7 +185,7 @@ def intervention_failure(payload: Mapping[str, Any]) -> dict[str, Any] | None:
         OfficialArenaError: status and failure contradict each other, or a failed intervention changed the state.
     """
     execution = payload.get("intervention_execution")
-    if not isinstance(execution, Mapping):
+    if not _is_object(execution):
         raise OfficialArenaError("Payload intervention_execution must be an object")
     row = cast("Mapping[str, Any]", execution)
     failure = row.get("failure")

@@ -22,6 +22,7 @@ _COUNTS = (
 _AMOUNTS = ("cpu_seconds", "accelerator_seconds", "cost_usd", "compute_cost_usd")
 _ZERO: Mapping[str, int | float] = {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_AMOUNTS, 0.0)}
 _COUNTED = frozenset(_COUNTS)
+_PRICED = frozenset(_AMOUNTS)
 USAGE_FIELDS = frozenset({*_COUNTS, *_AMOUNTS})
 """The eleven fields of a usage row."""
 
@@ -38,18 +39,21 @@ def merge_usage(*usages: Mapping[str, Any]) -> dict[str, Any]:
         (11, 1, 0.5, 0)
     """
     total: dict[str, Any] = dict(_ZERO)
-    for usage in cast("tuple[object, ...]", usages):
-        if not isinstance(usage, Mapping):
+    for usage in usages:
+        if type(usage) is not dict and not isinstance(cast("object", usage), Mapping):
             raise OfficialArenaError("Usage must be an object")
-        for name, value in cast("Mapping[str, Any]", usage).items():
-            if type(value) is int and name in _COUNTED and value >= 0:
+        for name, value in usage.items():
+            kind = type(value)
+            if (kind is int and name in _COUNTED and value >= 0) or (
+                kind is float and name in _PRICED and 0.0 <= value < math.inf
+            ):
                 total[name] += value
             elif name in USAGE_FIELDS:
                 total[name] += _checked(name, value)
             else:
                 raise OfficialArenaError(f"Usage has an unknown field; known are {sorted(USAGE_FIELDS)}")
     for name in _AMOUNTS:
-        if not math.isfinite(total[name]):
+        if total[name] == math.inf:  # none is negative, and none was given as NaN
             raise OfficialArenaError("Usage sums must be finite")
     return total
 

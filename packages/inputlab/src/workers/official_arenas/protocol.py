@@ -66,6 +66,7 @@ __all__ = [
     "shared_budget",
     "standard_shared_budget",
     "trace_hashes",
+    "usage_with_intervention",
     "validate_dependency_hashes",
     "validate_shared_budget",
     "visible_shared_budget",
@@ -159,7 +160,7 @@ def validate_dependency_hashes(value: object, *, name: str = "locked_dependency_
     Raises:
         OfficialArenaError: it is not a non-empty object of non-blank names and 64 lowercase hex digits each.
     """
-    if not isinstance(value, Mapping) or not value:
+    if (type(value) is not dict and not isinstance(value, Mapping)) or not value:
         raise OfficialArenaError(f"{name} must be a non-empty object")
     hashes = cast("Mapping[object, object]", value)
     for key, item in hashes.items():
@@ -168,20 +169,25 @@ def validate_dependency_hashes(value: object, *, name: str = "locked_dependency_
     return dict(cast("Mapping[str, str]", hashes))
 
 
-def checkpoint_identity_hash(origin: Mapping[str, Any]) -> str:
+_IDENTITY = ("benchmark_id", "checkpoint_id", "source_revision", "origin_state_hash", "replay_identity")
+
+
+def checkpoint_identity_hash(origin: Mapping[str, Any], *, hash_of: Callable[[object], str] = content_hash) -> str:
     """Give the hash that a payload carries as ``checkpoint_identity_hash``.
 
     Args:
         origin: a checkpoint row or an atomic request; ``benchmark_id``, ``checkpoint_id``, ``source_revision``,
             ``origin_state_hash`` and ``replay_identity`` count.
+        hash_of: gives the content hash of an object of these; a faster one fits where more is known of them.
 
     Raises:
         OfficialArenaError: one of the five is missing.
     """
-    names = ("benchmark_id", "checkpoint_id", "source_revision", "origin_state_hash", "replay_identity")
-    if any(name not in origin for name in names):
-        raise OfficialArenaError(f"Checkpoint identity needs {', '.join(names)}")
-    return content_hash({name: origin[name] for name in names})
+    try:
+        identity = {name: origin[name] for name in _IDENTITY}
+    except KeyError:
+        raise OfficialArenaError(f"Checkpoint identity needs {', '.join(_IDENTITY)}") from None
+    return hash_of(identity)
 
 
 def normalized_trace_hash(trace: object) -> str:
@@ -230,26 +236,24 @@ def materialized_state(
     if payload.get("protocol") != EXECUTABLE_PAYLOAD_PROTOCOL:
         raise OfficialArenaError(f"Payload protocol must be {EXECUTABLE_PAYLOAD_PROTOCOL}")
     execution = _execution(payload)
-    state = execution.get("materialized_state")
-    if not isinstance(state, Mapping):
+    given = execution.get("materialized_state")
+    if type(given) is not dict and not isinstance(given, Mapping):
         raise OfficialArenaError("Payload materialized_state must be an object")
-    if _hash_of_state(cast("Mapping[str, Any]", state), hash_of) != execution.get("output_state_hash"):
+    state = dict(cast("Mapping[str, Any]", given))
+    try:
+        digest = hash_of(state)
+    except (TypeError, ValueError) as error:
+        raise OfficialArenaError("Payload materialized_state is not a JSON value") from error
+    if digest != execution.get("output_state_hash"):
         raise OfficialArenaError("Payload materialized_state differs from output_state_hash")
     if execution.get("input_state_hash") != payload.get("visible_state_hash"):
         raise OfficialArenaError("Payload input_state_hash differs from visible_state_hash")
-    return dict(cast("Mapping[str, Any]", state))
-
-
-def _hash_of_state(state: Mapping[str, Any], hash_of: Callable[[object], str]) -> str:
-    try:
-        return hash_of(dict(state))
-    except (TypeError, ValueError) as error:
-        raise OfficialArenaError("Payload materialized_state is not a JSON value") from error
+    return state
 
 
 def _execution(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     execution = payload.get("intervention_execution")
-    if not isinstance(execution, Mapping):
+    if type(execution) is not dict and not isinstance(execution, Mapping):
         raise OfficialArenaError("Payload intervention_execution must be an object")
     return cast("Mapping[str, Any]", execution)
 
@@ -260,11 +264,25 @@ def intervention_usage(payload: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         OfficialArenaError: the usage is missing or malformed.
     """
+    return merge_usage(_reported_usage(payload))
+
+
+def usage_with_intervention(payload: Mapping[str, Any], usage: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what an arm used together with its intervention: `intervention_usage` merged with ``usage``.
+
+    Raises:
+        OfficialArenaError: either is missing or malformed.
+    """
+    return merge_usage(_reported_usage(payload), usage)
+
+
+def _reported_usage(payload: Mapping[str, Any]) -> dict[str, Any]:
     usage = _execution(payload).get("usage")
-    if not isinstance(usage, Mapping):
+    if type(usage) is not dict and not isinstance(usage, Mapping):
         raise OfficialArenaError("Payload usage must be an object")
-    reported = cast("Mapping[str, Any]", usage)
-    return merge_usage({name: value for name, value in reported.items() if name != "total_cost_usd"})
+    reported = dict(cast("Mapping[str, Any]", usage))
+    reported.pop("total_cost_usd", None)
+    return reported
 
 
 def require_materialized_budget(payload: Mapping[str, Any], budget: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -278,7 +296,7 @@ def require_materialized_budget(payload: Mapping[str, Any], budget: Mapping[str,
         OfficialArenaError: the budget is missing, or differs from the shared one.
     """
     materialized = materialized_state(payload).get("budget")
-    if not isinstance(materialized, Mapping):
+    if type(materialized) is not dict and not isinstance(materialized, Mapping):
         raise OfficialArenaError("Payload materialized_state has no budget")
     arm_budget = dict(cast("Mapping[str, Any]", materialized))
     if budget is not None and arm_budget != visible_shared_budget(budget):
@@ -308,13 +326,13 @@ class ProviderArmResult:
 
     def __post_init__(self) -> None:
         metrics = cast("object", self.metrics)
-        if not isinstance(metrics, Mapping) or not metrics:
+        if (type(metrics) is not dict and not isinstance(metrics, Mapping)) or not metrics:
             raise OfficialArenaError("Arm metrics must be a non-empty object")
         for name, value in cast("Mapping[object, object]", metrics).items():
-            number = type(value) in {int, float} and math.isfinite(cast("float", value))
+            number = (type(value) is float or type(value) is int) and math.isfinite(cast("float", value))
             if not isinstance(name, str) or not name.strip() or not number:
                 raise OfficialArenaError("Arm metrics must map non-blank names to finite numbers")
-        if not isinstance(self.trace, Mapping | list | tuple) or not self.trace:
+        if (type(self.trace) is not dict and not isinstance(self.trace, Mapping | list | tuple)) or not self.trace:
             raise OfficialArenaError("Arm trace must be a non-empty object or list")
         merge_usage(self.usage)
         identity = cast("object", self.runtime_instance_id)

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
-from ripieno.canonical import canonical_json
+from ripieno.canonical import canonical_json, plain_json
 from ripieno.errors import InputError
 from ripieno.receipts import seal
 from workers.official_arenas import _pair_ledger, _scopes
@@ -27,7 +27,6 @@ from workers.official_arenas._evidence import (
     MAX_EVIDENCE_BYTES,
     Directory,
     evidence_bytes,
-    is_plain,
     parse_json,
     parse_object,
     plain_evidence_bytes,
@@ -160,21 +159,22 @@ def cell_id(request: Mapping[str, Any]) -> str:
 
 def _envelope(value: object) -> tuple[Mapping[str, Any], str, bool]:
     """Give the envelope of a request, its hash, both checked, and whether it is plain."""
-    fields = frozenset(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else frozenset[str]()
+    is_object = type(value) is dict or isinstance(value, Mapping)
+    fields = frozenset(cast("Mapping[str, Any]", value)) if is_object else frozenset[str]()
     if fields != shared._ROOT_FIELDS:  # pyright: ignore[reportPrivateUsage] - documented name
         raise OfficialArenaError("Retail atomic envelope fields differ")
     root = cast("Mapping[str, Any]", value)
     if type(root["schema_version"]) is not int or root["schema_version"] != 1 or root["protocol"] != REQUEST_PROTOCOL:
         raise OfficialArenaError("Retail atomic envelope protocol differs")
     content = {name: item for name, item in root.items() if name != "request_hash"}
+    plain = plain_json(content)
     try:
-        canonical = canonical_json(content)
+        expected = sha256_bytes(canonical_json(content) if plain is None else plain)
     except InputError as error:
         raise OfficialArenaError("Retail full request hash differs") from error
-    expected = sha256_bytes(canonical)
     if root["request_hash"] != expected:
         raise OfficialArenaError("Retail full request hash differs")
-    return root, expected, is_plain(content, canonical)
+    return root, expected, plain is not None
 
 
 def _require_own(request: object, provider: OfficialArenaProvider) -> None:

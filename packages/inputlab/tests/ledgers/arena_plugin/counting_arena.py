@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,16 @@ from workers.official_arenas.protocol import (
 
 LOCKS = {"official_runtime": "1" * 64}
 FIELDS = {"task_split_name", "limit", "locked_dependency_hashes", "calls", "behaviour", "budget_override"}
+CHANGES: Mapping[str, Callable[[dict[str, Any]], object]] = {
+    "other query": lambda execution: execution["materialized_state"].update(query="another"),
+    "wider cap": lambda execution: execution["materialized_state"]["budget"].update(max_tool_calls=10**6),
+    "cap as float": lambda execution: execution["materialized_state"]["budget"].update(max_tool_calls=8.0),
+    "NaN for null": lambda execution: execution["materialized_state"]["budget"].update(max_cost_usd=float("nan")),
+    "no usage": lambda execution: execution.pop("usage"),
+    "less usage": lambda execution: execution["usage"].update(model_calls=-1),
+    "failed": lambda execution: execution.update(status="failed"),
+}
+"""What an arena may do to the payload that it was given."""
 SECRET = "my parrot is called Vasco"
 _open, _write, _close = os.open, os.write, os.close  # as they were before any test counted file operations
 
@@ -100,6 +110,8 @@ class CountingArena:
             print(SECRET, file=sys.stderr)
             os.write(2, SECRET.encode())
         query = materialized_state(arm_payload)["query"]
+        if act in CHANGES:
+            CHANGES[act](arm_payload["intervention_execution"])
         return ProviderArmResult(
             metrics={"official_reward": 1.0, "terminal_success": 1.0} | behaviour.get("metrics", {}).get(role, {}),
             trace={"messages": [{"role": "user", "content": query, "timestamp": secrets.token_hex(4)}]},

@@ -55,20 +55,22 @@ _LEDGERS = frozenset({"capture", "pairs"})
 """Folders whose files other modules write; what an interrupted write leaves there is theirs."""
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path | str) -> Any:
     """Read a regular JSON file; duplicate keys, deep nesting and trailing bytes are refused."""
     with open_regular(path) as stream:
         # Whole, and with as much memory as it needs: reading 64 MiB takes the memory of 64 MiB first.
-        data = stream.read(min(os.fstat(stream.fileno()).st_size, MAX_FILE_BYTES) + 1)
-        while len(data) <= MAX_FILE_BYTES and (more := stream.read(2**20)):  # it grew, or came in parts
-            data += more
+        size = os.fstat(stream.fileno()).st_size
+        data = stream.read(min(size, MAX_FILE_BYTES) + 1)
+        if len(data) != size:  # it grew, or came in parts
+            while len(data) <= MAX_FILE_BYTES and (more := stream.read(2**20)):
+                data += more
     written = written_value(data, max_bytes=MAX_FILE_BYTES)
     if written is not None:
         return written
     try:
         return strict_loads(data, max_bytes=MAX_FILE_BYTES)
     except InputError as error:
-        raise InputError(f"{path.name}: {error}") from error
+        raise InputError(f"{Path(path).name}: {error}") from error
 
 
 def write_json(path: Path, value: object, *, durable: bool = True) -> None:

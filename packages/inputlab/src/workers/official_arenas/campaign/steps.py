@@ -246,14 +246,14 @@ def play(cell: Mapping[str, str]) -> str:
     Raises:
         EvidenceStorageError: the disk refused a write.
     """
-    root = Path(cell["root"])
-    request = read_json(Path(root, "requests", cell["slot"], cell["treatment"], f"{cell['task']}.json"))
+    root = cell["root"]
+    request = read_json(f"{root}/requests/{cell['slot']}/{cell['treatment']}/{cell['task']}.json")
     session = _pair_session(root, cell["slot"], cell["plan"], cell["snapshot"], cell["scope_sha256"])
     try:
         with quiet_console():
             session.run(request)
     except retail_driver.RetailAttemptUnavailable:
-        has_end = (root / "pairs" / cell["slot"] / cell["cell_id"] / "terminal.json").exists()
+        has_end = Path(root, "pairs", cell["slot"], cell["cell_id"], "terminal.json").exists()
         return "failed" if has_end else "interrupted"
     except EvidenceStorageError:
         raise  # the disk refused, not the driver; a pair without a ledger can be started later
@@ -326,11 +326,11 @@ def _bound_slot(root: Path, slot_name: str, plan_hash: str, snapshot_name: str) 
 
 @lru_cache(maxsize=_SLOTS_KEPT)
 def _pair_session(
-    root: Path, slot_name: str, plan_hash: str, snapshot_name: str, scope_sha256: str
+    root: str, slot_name: str, plan_hash: str, snapshot_name: str, scope_sha256: str
 ) -> retail_driver.PairSession:
-    bound = _bound_slot(root, slot_name, plan_hash, snapshot_name)
+    bound = _bound_slot(Path(root), slot_name, plan_hash, snapshot_name)
     environment = {
-        retail_driver.SCOPE_PATH_ENV: str(root / "scopes" / f"execution-{slot_name}.json"),
+        retail_driver.SCOPE_PATH_ENV: str(Path(root, "scopes", f"execution-{slot_name}.json")),
         retail_driver.SCOPE_SHA256_ENV: scope_sha256,
         REPLAYS_PATH_ENV: str(bound.replays),
         REPLAYS_SHA256_ENV: bound.replays_sha256,
