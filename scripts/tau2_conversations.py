@@ -226,7 +226,7 @@ def play_in_tau2(task: Any, script: Script, environment: Any, *, judge: Any = No
 
 
 def gold_script(task: Task, tools: Set[str]) -> Script:
-    """Give the conversation of a perfect agent: the gold actions with these tools one by one, and what is to be told."""
+    """Give the conversation of a perfect agent: the gold actions these tools can do, then what is to be told."""
     calls: list[Turn] = [[(action.name, dict(action.arguments))] for action in task.actions if action.name in tools]
     told = " ".join(["Done.", *(task.evaluation_criteria.communicate_info or ())])
     return Script([*calls, told])
