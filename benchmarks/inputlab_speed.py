@@ -181,8 +181,13 @@ def stage_seconds(arena: str, tasks: int, folder: Path) -> dict[str, float]:
     return {name: after - before for (name, before), (_, after) in pairwise(marks)}
 
 
-def campaign_rows(arena: str, tasks: int, base: Path, where: str, limit: float) -> list[dict[str, object]]:
-    """Give pairs per processor second: for each stage, for all of it, and for a whole process with its imports."""
+def campaign_rows(
+    arena: str, tasks: int, base: Path, where: str, limit: float, *, plays: bool
+) -> list[dict[str, object]]:
+    """Give pairs per processor second: for each stage, for all of it, and for a whole process with its imports.
+
+    The limit is on the stage that plays and ledgers; on the whole campaign too where the arena plays something.
+    """
     stages: list[dict[str, float]] = []
     verified: list[float] = []
     tree: Tree = {}
@@ -205,7 +210,7 @@ def campaign_rows(arena: str, tasks: int, base: Path, where: str, limit: float) 
             f"{name}: pairs stage", where, rates["pairs"], "pairs/CPU s", limit=asked, floor=1 / cpu, is_rate=True
         ),
         row(f"{name}: {measured}", where, both, "pairs/CPU s"),
-        row(f"{name}: whole campaign, warm process", where, whole, "pairs/CPU s", limit=asked),
+        row(f"{name}: whole campaign, warm process", where, whole, "pairs/CPU s", limit=asked if plays else ""),
         row(f"{name}: whole campaign, new process", where, process_rates(arena, tasks, base), "pairs/CPU s"),
         *(row(f"{name}: {stage} stage", where, rates[stage], "pairs/CPU s") for stage in rates if stage != "pairs"),
         row(f"{name}: verification of the folder", where, verified, "pairs/CPU s"),
@@ -439,8 +444,8 @@ def main() -> None:
         rows += pair_rows(arena, tasks, where, name)
         rows += capture_rows(arena, tasks, where, name)
     for where, name in places():
-        rows += campaign_rows("fixture.common_support", FIXTURE_PAIRS, where, name, 1_000)
-        rows += campaign_rows("embedded.retail", EMBEDDED_PAIRS, where, name, 40)
+        rows += campaign_rows("fixture.common_support", FIXTURE_PAIRS, where, name, 1_000, plays=False)
+        rows += campaign_rows("embedded.retail", EMBEDDED_PAIRS, where, name, 40, plays=True)
     write_results(
         "inputlab_speed",
         title="Speed of the ledgers and campaigns of Input lab",
@@ -451,7 +456,8 @@ def main() -> None:
             f"{REPEATS} campaigns after one to warm up. A rate is pairs divided by the processor seconds, system "
             "calls included, of the named stage alone. The *whole campaign* is preflight, capture, interventions, "
             "pairs, analysis, page and seal together; in a *new process* the start of Python and all imports count "
-            "too. Ledgers with fsync: single pairs and single tasks, the time inside the arena subtracted. "
+            "too. The limit of the fixture arena is on the stage that runs and ledgers its cells, not on the stages "
+            "around it. Ledgers with fsync: single pairs and single tasks, the time inside the arena subtracted. "
             f"Processes: {STARTS} starts with warm caches, by the clock, which other load lengthens. A *floor* is the "
             "same system calls with the same bytes and their SHA-256, and nothing else (of a start: `python -c "
             "pass`), of a pair with fsync those of the ledger's own 8 files; it is "
