@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.agents._chain import SerialChain, TcpKinematics
 from chamber.agents._chain_tables import CHAINS, ChainTable
 from chamber.agents._urdf import read_chain
-
-if TYPE_CHECKING:
-    from chamber.agents._chain import SerialChain, TcpKinematics
 
 __all__ = ["ArmJacobianProvider"]
 
@@ -40,8 +38,6 @@ class ArmJacobianProvider:
     _DOF: ClassVar[int]
 
     def __init__(self, urdf_path: str | Path | None = None, *, ee_link: str) -> None:
-        from chamber.agents._chain import SerialChain  # compiles functions: not before a provider is needed
-
         self._ee_link = ee_link
         name = type(self).__name__
         if urdf_path is None:
