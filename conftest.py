@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 from hypothesis import settings
@@ -18,3 +19,12 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Let no garbage collection look at the imported modules and the collected tests again.
+
+    Thousands of tests import gigabytes. Every full collection would walk all of it, and in a forked child copy it.
+    """
+    gc.collect()
+    gc.freeze()
