@@ -39,6 +39,22 @@ our own texts under the paper's idea. On the command line, `agentinputlab list -
 is executed: *runtime* and *component* look at a state when it is there; *artifact_replay* applies texts or numbers that
 were made before; *training_recipe* learns from examples offline; *composite* gives a final answer instead of a changed
 input.
+
+The words that the commands print:
+
+| Word | Says |
+|---|---|
+| delivery `must_ship` | promised for this version |
+| delivery `stretch`, `blocked_or_post_v1` | there if it is ready; not before a later version |
+| status `experimental` | runs; not yet compared with the authors' figures. `supported` would be compared |
+| status `planned` | no code yet |
+| status `external_only` | needs weights, data or a service that are not part of the package |
+| status `retrain_required` | needs training on data that the user has to bring |
+| status `native_only`, `source_audited` | only the authors' own program runs it; their code was read, no more |
+| status `blocked` | something forbids it |
+| availability `runnable`, `gated`, `locked` | code that runs; code that its status holds back; no code |
+| profile `controlled_adapter` | it changes the input of an agent that is not its own, within a shared budget |
+| profile `official_native`, `factorial_adapter` | as the authors ran it; one factor of it at a time |
 """
 
 OTHERS = """

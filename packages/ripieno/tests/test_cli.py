@@ -106,7 +106,8 @@ def test_an_interrupted_run_holds_but_is_not_complete(tmp_path: Path, ripieno: R
     run = write_small_run(tmp_path / "run", finish=False)
     code, out, _ = ripieno("verify", run)
     assert (code, "interrupted: " in out) == (0, True)
-    assert ripieno("verify", run, "--require-complete")[0] == 1
+    code, _, said = ripieno("verify", run, "--require-complete")
+    assert (code, said) == (1, "refused by --require-complete: the run is interrupted\n")
     assert ripieno("verify", write_small_run(tmp_path / "other"), "--require-complete")[0] == 0
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -101,6 +102,17 @@ def test_wrong_input_is_one_line_and_exit_code_2(tmp_path, arguments, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(rules):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "agentinputlab", "serve-model", "--scripted", rules, "--port", str(port)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert f"Cannot listen on port {port}: Address already in use. Choose another --port." in done.stderr
 
 
 @pytest.mark.parametrize(

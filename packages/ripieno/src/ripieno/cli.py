@@ -146,8 +146,10 @@ def verify_command(
             _print_verdict(report)
     if report.status is VerifyStatus.NOT_A_RUN:
         return 2
-    is_accepted = report.status is VerifyStatus.COMPLETE if require_complete else report.ok
-    return 0 if is_accepted else 1
+    if report.ok and require_complete and report.status is not VerifyStatus.COMPLETE:
+        click.echo(f"refused by --require-complete: the run is {report.status.value}", err=True)
+        return 1
+    return 0 if report.ok else 1
 
 
 def _print_verdict(report: VerifyReport) -> None:

@@ -16,7 +16,13 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command("serve-model")
-@click.option("--scripted", "rules", type=_FILE, metavar="RULES", help="Answer by the rules of a YAML or JSON script.")
+@click.option(
+    "--scripted",
+    "rules",
+    type=_FILE,
+    metavar="RULES",
+    help="Answer by the rules of a YAML or JSON script; `pydoc agentinputlab.backends.scripted` lists their fields.",
+)
 @click.option("--replay", "recording", type=_FILE, metavar="FILE", help="Give recorded answers (JSON), in order.")
 @click.option("--smollm2", is_flag=True, help="Run SmolLM2-135M-Instruct, a real small language model.")
 @click.option("--gguf", type=_FILE, metavar="PATH", help="Weights for --smollm2 instead of the installed package's.")
@@ -107,7 +113,11 @@ def _serve(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with ChatServer(responder, port=port, models=(model,), token=token, max_connections=max_connections) as server:
+    try:
+        server = ChatServer(responder, port=port, models=(model,), token=token, max_connections=max_connections)
+    except OSError as error:
+        raise click.UsageError(f"Cannot listen on port {port}: {error.strerror}. Choose another --port.") from error
+    with server:
         ready = {"base_url": server.base_url, "model": model}
         click.echo(json.dumps(ready) if as_json else f"{model} answers at {server.base_url} (Ctrl-C ends it)")
         ended.wait()
