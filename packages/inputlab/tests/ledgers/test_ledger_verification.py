@@ -131,9 +131,6 @@ def problem_after(folder: Path, edit: Edit, check: Callable[[Path], VerifyReport
         (add("notes.json"), "notes.json: was added"),
         (add("baseline/.trace.json.0123456789abcdef.partial"), "partial: was added"),
         (add(".terminal.json.0123456789abcdef.partial"), "partial: was added"),
-        (mode("baseline/trace.json", 0o644), "baseline/trace.json has mode 644, not 600"),
-        (mode("baseline", 0o755), "baseline has mode 755, not 700"),
-        (mode(".", 0o711), "has mode 711, not 700"),
         (link("baseline/trace.json"), "baseline/trace.json is a link or a special file"),
         (link("treatment"), "treatment is a link or a special file"),
         (
@@ -156,6 +153,35 @@ def problem_after(folder: Path, edit: Edit, check: Callable[[Path], VerifyReport
 )
 def test_an_attack_on_a_cell_is_found_and_named(cell: Path, edit: Edit, named: str) -> None:
     assert named in problem_after(cell, edit, verify_cell)
+
+
+def warning_after(folder: Path, edit: Edit, check: Callable[[Path], VerifyReport]) -> str:
+    """What is said of a folder whose bytes are as they were."""
+    before = check(folder)
+    edit(folder)
+    report = check(folder)
+    assert (report.status, report.digest) == (before.status, before.digest)
+    assert verify(folder).status is VerifyStatus.COMPLETE
+    (detail,) = [row.detail for row in report.checks if row.name == "modes"]
+    return detail
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (mode("baseline/trace.json", 0o644), "baseline/trace.json has mode 644, not 600"),
+        (mode("baseline", 0o755), "baseline has mode 755, not 700"),
+        (mode(".", 0o711), "has mode 711, not 700"),
+    ],
+)
+def test_a_mode_that_lets_others_in_is_named_and_spoils_no_evidence(cell: Path, edit: Edit, named: str) -> None:
+    detail = warning_after(cell, edit, verify_cell)
+    assert detail.startswith("warning: ")
+    assert named in detail
+    assert f"chmod -R go= {cell}" in detail
+    below = [row.detail for row in verify_ledger_root(cell.parent).checks if row.name == "modes"]
+    assert len(below) == 1
+    assert named in below[0]
 
 
 def resealed_files(cell: Path) -> None:
@@ -264,20 +290,43 @@ def in_snapshot(edit: Callable[[str], Edit]) -> Edit:
         (remove("first-capture-1-start.json"), "first-capture-1-start.json: is missing"),
         (add("first-capture-9.json"), "first-capture-9.json: was changed"),
         (add("first-capture-x.json"), "first-capture-x.json was added"),
-        (mode("first-capture-1.json", 0o640), "first-capture-1.json has mode 640, not 600"),
         (link("first-capture-1.json"), "first-capture-1.json is a link or a special file"),
         (in_snapshot(lambda name: remove(f"{name}/replays.json")), "replays.json: is missing"),
         (in_snapshot(lambda name: remove(f"{name}/dispositions.json")), "dispositions.json: is missing"),
         (in_snapshot(lambda name: add(f"{name}/more.json")), "more.json: was added"),
         (in_snapshot(lambda name: change(f"{name}/replays.json", b"parrot", b"Parrot")), "replays.json: was changed"),
         (in_snapshot(lambda name: change(f"{name}/units.json", b'"0"', b'"5"')), "units.json: was changed"),
-        (in_snapshot(lambda name: mode(name, 0o750)), "has mode 750, not 700"),
         (in_snapshot(link), "is a link or a special file"),
     ],
 )
 def test_an_attack_on_a_capture_root_is_found_and_named(lab: Lab, edit: Edit, named: str) -> None:
     lab.capture()
     assert named in problem_after(lab.captures, edit, verify_capture_root)
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (mode("first-capture-1.json", 0o640), "first-capture-1.json has mode 640, not 600"),
+        (in_snapshot(lambda name: mode(name, 0o750)), "has mode 750, not 700"),
+    ],
+)
+def test_a_mode_in_a_capture_root_is_named_and_spoils_no_evidence(lab: Lab, edit: Edit, named: str) -> None:
+    lab.capture()
+    assert named in warning_after(lab.captures, edit, verify_capture_root)
+
+
+def test_a_snapshot_that_others_can_change_is_refused_where_it_is_to_be_used(lab: Lab) -> None:
+    lab.capture()
+    snapshot = next(lab.captures.glob("inventory-*"))
+    assert verify_snapshot(snapshot, require_private=True).status is VerifyStatus.COMPLETE
+    (snapshot / "units.json").chmod(0o644)
+    report = verify_snapshot(snapshot, require_private=True)
+    assert (report.status, report.first_problem) == (
+        VerifyStatus.TAMPERED,
+        "modes: units.json has mode 644, not 600",
+    )
+    assert verify_snapshot(snapshot).status is VerifyStatus.COMPLETE
 
 
 def renamed_snapshot(snapshot: Path, edit: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:

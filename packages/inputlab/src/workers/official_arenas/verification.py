@@ -21,8 +21,6 @@ from ripieno.files import list_tree
 from workers.official_arenas import _cell_check, _snapshot_check
 from workers.official_arenas._errors import OfficialArenaError
 from workers.official_arenas._evidence import (
-    DIRECTORY_MODE,
-    FILE_MODE,
     Directory,
     evidence_bytes,
     is_leftover,
@@ -39,6 +37,7 @@ from workers.official_arenas._first_capture import (
     start_name,
     start_record,
 )
+from workers.official_arenas._modes import is_file_or_directory, mode_problem, modes_row
 from workers.official_arenas._pair_ledger import PAIR_START, TERMINAL
 from workers.official_arenas._rejections import REJECTION_NAME
 from workers.official_arenas._score_check import score_problem
@@ -228,8 +227,12 @@ def _counted(counts: Mapping[VerifyStatus, int], interrupted: int) -> list[str]:
 # --- captures -----------------------------------------------------------------------------------------------
 
 
-def verify_snapshot(path: Path) -> VerifyReport:
+def verify_snapshot(path: Path, *, require_private: bool = False) -> VerifyReport:
     """Verify one inventory snapshot by itself; whether its receipts still exist shows only in their root.
+
+    Args:
+        path: of the snapshot.
+        require_private: whether one that others can read or change is refused, as it is before it is used.
 
     Returns:
         ``complete`` when every task was captured, ``failed`` when a capture failed, ``interrupted`` when one never
@@ -239,7 +242,7 @@ def verify_snapshot(path: Path) -> VerifyReport:
         InputError: the reader lacks a permission.
     """
     findings = _Findings()
-    contents = _contents(path, findings)
+    contents = _contents(path, findings, require_private=require_private)
     status, digest = VerifyStatus.INTERRUPTED, ""
     if contents is not None:
         result = _snapshot_check.check_snapshot(contents, name=path.absolute().name)
@@ -377,11 +380,11 @@ def _binding_of_start(data: bytes) -> str:
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def _contents(path: Path, findings: _Findings) -> dict[str, bytes] | None:
+def _contents(path: Path, findings: _Findings, *, require_private: bool = False) -> dict[str, bytes] | None:
     """Give relative path -> bytes of all files, or None when the folder itself is not what it must be."""
     try:
         with Directory.open(path, durable=False) as directory:
-            _check_modes(path, findings)
+            _check_modes(path, findings, require_private=require_private)
             if findings.problem:
                 return None
             return read_tree(directory)
@@ -394,33 +397,29 @@ def _contents(path: Path, findings: _Findings) -> dict[str, bytes] | None:
     return None
 
 
-def _check_modes(path: Path, findings: _Findings) -> None:
-    own = stat.S_IMODE(path.lstat().st_mode)
-    if own != DIRECTORY_MODE:
-        findings.broken("modes", f"{path.name} has mode {own:o}, not {DIRECTORY_MODE:o}")
+def _check_modes(path: Path, findings: _Findings, *, require_private: bool) -> None:
+    """Links are no evidence; modes are none either: they keep others out while a run is written."""
+    found = [("modes", mode_problem(path.name, path.lstat()))]
     for name, status in list_tree(path):
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISDIR(status.st_mode):
-            expected = DIRECTORY_MODE
-        elif stat.S_ISREG(status.st_mode):
-            expected = FILE_MODE
+        if is_file_or_directory(status):
+            found.append(("modes", mode_problem(name, status)))
         else:
-            findings.broken("files", f"{name} is a link or a special file")
-            continue
-        if mode != expected:
-            findings.broken("modes", f"{name} has mode {mode:o}, not {expected:o}")
+            found.append(("files", f"{name} is a link or a special file"))
+    for name, problem in found:
+        if problem and (require_private or name == "files"):
+            findings.broken(name, problem)
     if not findings.problem:
-        findings.holds("modes", "only the owner can read or change it")
+        findings.rows.append(modes_row(path, [problem for _, problem in found if problem]))
 
 
 def _names(path: Path, findings: _Findings) -> list[str]:
     try:
         names = sorted(entry.name for entry in path.iterdir())
-        own = stat.S_IMODE(path.lstat().st_mode)
+        found = [(path.name, path.lstat()), *list_tree(path)]
     except PermissionError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if own != DIRECTORY_MODE:
-        findings.broken("modes", f"{path.name} has mode {own:o}, not {DIRECTORY_MODE:o}")
+    problems = [mode_problem(name, status) for name, status in found if is_file_or_directory(status)]
+    findings.rows.append(modes_row(path, [problem for problem in problems if problem]))
     return names
 
 

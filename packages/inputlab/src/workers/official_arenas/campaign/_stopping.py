@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ripieno.parallel import CellOutcome
 from workers.official_arenas._pair_ledger import OUTCOME, ROLES
 from workers.official_arenas.campaign.folder import read_json
+from workers.official_arenas.campaign.refusals import http_status
+from workers.official_arenas.protocol import OfficialArenaError
 
-__all__ = ["FailuresInARow", "stopped_message"]
+__all__ = ["CampaignStoppedError", "FailuresInARow", "stopped_message"]
+
+
+class CampaignStoppedError(OfficialArenaError):
+    """So many pairs in a row had no score that no further one was started."""
 
 
 class FailuresInARow:
@@ -54,7 +61,12 @@ def _kinds_of_failure(root: Path, rows: Sequence[Mapping[str, str]]) -> str:
     for row in reversed(rows):
         cell = root / "pairs" / row["slot"] / row["cell_id"]
         outcomes = [read_json(cell / role / OUTCOME) for role in ROLES if (cell / role / OUTCOME).is_file()]
-        kinds = [str(outcome["exception_type"]) for outcome in outcomes if "exception_type" in outcome]
+        kinds = [_kind(outcome) for outcome in outcomes if "exception_type" in outcome]
         if kinds:
             return ", ".join(dict.fromkeys(kinds))
     return ""
+
+
+def _kind(outcome: Mapping[str, Any]) -> str:
+    status = http_status(outcome)
+    return f"{outcome['exception_type']}{'' if status is None else f' with HTTP status {status}'}"

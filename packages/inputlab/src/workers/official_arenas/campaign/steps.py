@@ -22,7 +22,7 @@ from workers.official_arenas.campaign._record_check import (
     intervention_start,
     requests_hash,
 )
-from workers.official_arenas.campaign._stopping import FailuresInARow, stopped_message
+from workers.official_arenas.campaign._stopping import CampaignStoppedError, FailuresInARow, stopped_message
 from workers.official_arenas.campaign.environment import ANSWERED_BY
 from workers.official_arenas.campaign.folder import (
     EVENTS,
@@ -203,8 +203,8 @@ def run_pairs(
     """Play every pair that has no end yet. A pair that was started before is not started again.
 
     Raises:
-        OfficialArenaError: pairs could not be started, say because the disk is full, or were not, because so many
-            before them in a row had no score; the same call tries them later.
+        CampaignStoppedError: so many pairs in a row had no score; the same call plays the others later.
+        OfficialArenaError: pairs could not be started, say because the disk is full; the same call tries them later.
     """
     if "pairs" in folder.events:
         return
@@ -223,7 +223,7 @@ def run_pairs(
         until=None if stop_after_failures is None else FailuresInARow(stop_after_failures),
     )
     if len(outcomes) < len(index):
-        raise OfficialArenaError(stopped_message(folder.root, index, [outcome.index for outcome in outcomes]))
+        raise CampaignStoppedError(stopped_message(folder.root, index, [outcome.index for outcome in outcomes]))
     unstarted = [
         outcome
         for outcome, row in zip(outcomes, index, strict=True)
@@ -283,7 +283,7 @@ def _bound_to(folder: CampaignFolder, slot_name: str) -> dict[str, str]:
         IntegrityError: the snapshot was changed; nobody is asked from a state that was not captured.
     """
     snapshot = snapshot_of(folder.root, slot_name)
-    report = verify_snapshot(snapshot)
+    report = verify_snapshot(snapshot, require_private=True)
     if not report.ok:
         raise IntegrityError(f"the inventory of slot {slot_name} was changed: {report.first_problem}")
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import inventory, list_tree
 from ripieno.receipts import check_sealed
 from workers.official_arenas._evidence import is_leftover, read_regular
+from workers.official_arenas._modes import is_file_or_directory, mode_problem, modes_row
 from workers.official_arenas._pair_ledger import OUTCOME, RESPONSE, ROLES, TERMINAL
 from workers.official_arenas._written import RequestReading, read_request
 from workers.official_arenas.campaign._record_check import record_problems
@@ -159,12 +159,16 @@ def _file_row(sealed: Mapping[str, str], found: Mapping[str, str]) -> Check:
 
 
 def _check_modes(path: Path, rows: _Rows) -> None:
-    """Receipts hold what a simulated customer said, a plan may hold prompts: nobody else may read them."""
+    """Receipts hold what a simulated customer said, a plan may hold prompts: say who else may read them."""
+    problems: list[str] = []
     for name, status in list_tree(path):
-        if name.split("/")[0] in _PRIVATE and stat.S_IMODE(status.st_mode) & 0o077:
-            rows.append(Check("modes", ok=False, detail=f"{name} is open to others"))
+        if name.split("/")[0] not in _PRIVATE:
+            continue
+        if not is_file_or_directory(status):
+            rows.append(Check("files", ok=False, detail=f"{name} is a link or a special file"))
             return
-    rows.append(Check("modes", ok=True, detail="receipts are closed to others"))
+        problems.append(mode_problem(name, status))
+    rows.append(modes_row(path, [problem for problem in problems if problem]))
 
 
 def _check_receipts(

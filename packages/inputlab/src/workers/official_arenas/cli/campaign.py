@@ -260,12 +260,15 @@ def verify_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
       agentinputlab campaign verify runs/campaign
     """
     from ripieno.verify import verify
+    from workers.official_arenas._modes import mode_warnings
 
     report = verify(folder)
     if as_json:
         click.echo(json.dumps(report.to_json()))
     else:
         click.echo(f"{report.status.value}: {report.first_problem or report.status.meaning}")
+        for warning in mode_warnings(report.checks):
+            click.echo(warning, err=True)
     ctx.exit(0 if report.ok else 1)
 
 
