@@ -7,7 +7,13 @@ __all__ = [
     "OpenAICompatibleError",
     "OpenAICompatibleResponseError",
     "OpenAICompatibleTransportError",
+    "status_text",
 ]
+
+
+def status_text(status: int) -> str:
+    """Give the text of the error for an answer with this HTTP status; receipts keep its hash."""
+    return f"model endpoint answered with HTTP status {status}"
 
 
 class OpenAICompatibleError(ExternalDependencyError):

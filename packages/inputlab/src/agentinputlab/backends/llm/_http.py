@@ -16,7 +16,9 @@ from agentinputlab.backends.llm._errors import (
     OpenAICompatibleError,
     OpenAICompatibleResponseError,
     OpenAICompatibleTransportError,
+    status_text,
 )
+from agentinputlab.backends.llm._keys import check_key
 from agentinputlab.backends.llm._protocol import CAPABILITIES, Capability, capability_set, require_capabilities
 from agentinputlab.backends.llm._types import GenerationRequest, GenerationResponse
 from agentinputlab.contracts._checks import finite, frozen, text
@@ -103,7 +105,7 @@ class OpenAICompatibleBackend:
         self.deployment_identity = frozen(deployment_identity, "deployment_identity")
         text(self.deployment_identity.get("revision"), "deployment_identity.revision")
         if api_key is not None:
-            _check_key(api_key, "api_key")
+            check_key(api_key, "api_key")
         if api_key_env is not None:
             text(api_key_env, "api_key_env")
         self.timeout_seconds = finite(timeout_seconds, "timeout_seconds")
@@ -167,7 +169,7 @@ class OpenAICompatibleBackend:
             return self._api_key
         key = os.environ.get(self._api_key_env) or None
         if key is not None:
-            _check_key(key, f"the key in {self._api_key_env}")
+            check_key(key, f"the key in {self._api_key_env}")
         return key
 
     def _post(self, content: bytes, key: str | None) -> bytes:
@@ -236,7 +238,7 @@ def _refused(answer: httpx.Response) -> OpenAICompatibleError | None:
             f"model endpoint cannot read so long a request (HTTP status {status})", http_status=status
         )
     if status != 200:
-        return OpenAICompatibleTransportError(f"model endpoint answered with HTTP status {status}", http_status=status)
+        return OpenAICompatibleTransportError(status_text(status), http_status=status)
     if answer.headers.get("Content-Encoding", "identity") != "identity":
         return OpenAICompatibleResponseError("model endpoint gave an unusable answer: it is compressed")
     return None
@@ -310,11 +312,6 @@ def _base_url(value: object) -> str:
     if any(character.isspace() or not character.isprintable() for character in address):
         raise ValidationError("base_url must hold neither blanks nor control characters")
     return address
-
-
-def _check_key(value: object, name: str) -> None:
-    if not isinstance(value, str) or not value or not value.isascii() or not value.isprintable() or " " in value:
-        raise ValidationError(f"{name} must be a string of visible ASCII characters")
 
 
 def _headers(value: Mapping[str, str]) -> Mapping[str, Any]:

@@ -10,8 +10,13 @@ PROBE_SECONDS = 5.0
 """For the whole question, however the answer drips in."""
 
 
-def probe_status(base_url: str, seconds: float = PROBE_SECONDS) -> int:
+def probe_status(base_url: str, seconds: float = PROBE_SECONDS, *, key: str | None = None) -> int:
     """Give the HTTP status with which ``<base_url>/models`` is answered; the body stays unread, it may be endless.
+
+    Args:
+        base_url: address up to and without ``/models``.
+        seconds: for the whole question.
+        key: sent as bearer token; none by default.
 
     Raises:
         httpx.HTTPError: no answer in time.
@@ -20,10 +25,13 @@ def probe_status(base_url: str, seconds: float = PROBE_SECONDS) -> int:
     import httpx
 
     deadline = Deadline(seconds)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     transport = httpx.HTTPTransport(verify=base_url.startswith("https:"), trust_env=False)
     with (
         deadline,
         httpx.Client(transport=transport, timeout=seconds, follow_redirects=False, trust_env=False) as client,
-        client.stream("GET", f"{base_url.rstrip('/')}/models", extensions={"trace": deadline.trace}) as answer,
+        client.stream(
+            "GET", f"{base_url.rstrip('/')}/models", headers=headers, extensions={"trace": deadline.trace}
+        ) as answer,
     ):
         return answer.status_code

@@ -103,14 +103,19 @@ def _answered_files(root: Path, slot: str) -> Iterator[Path]:
 
 
 def evidence_rows(root: Path, plan: CampaignPlan) -> dict[str, str]:
-    """Give what the page's table of evidence says of versions, machine and whoever answered."""
+    """Give what the page's table of evidence says of versions, machine and whoever answered, or refused."""
     from workers.official_arenas.campaign.folder import read_json
+    from workers.official_arenas.campaign.refusals import refusals_text
 
     rows: dict[str, str] = {}
     if (root / ENVIRONMENT).exists():
         rows["ran on"] = f"{environment_summary(read_json(root / ENVIRONMENT))}; all of it in {ENVIRONMENT}"
     for slot, answers in answered_rows(root, plan).items():
         rows[f"slot {slot} answered as"] = "; ".join(map(_answered_text, answers))
+    for slot in plan.slots:
+        refusals = refusals_text(root, slot.name)
+        if refusals:
+            rows[f"slot {slot.name} refused with"] = refusals
     return rows
 
 

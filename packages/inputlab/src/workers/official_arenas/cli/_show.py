@@ -53,6 +53,8 @@ def typed_command(ctx: click.Context) -> list[str]:
 
 def print_result(result: CampaignResult, *, as_json: bool, verified: bool) -> None:
     """Print what came out and where it lies."""
+    from workers.official_arenas.campaign.refusals import refusals_text
+
     page = result.folder / "index.html"
     if as_json:
         record = {
@@ -72,6 +74,10 @@ def print_result(result: CampaignResult, *, as_json: bool, verified: bool) -> No
     failures = _failures(result.rows)
     if failures:
         click.echo(f"Failures, which stay in the count: {failures}. The page says on which tasks.")
+        for slot in dict.fromkeys(str(row["slot"]) for row in result.rows):
+            refusals = refusals_text(result.folder, slot)
+            if refusals:
+                click.echo(f"The endpoint of slot {slot} refused calls: {refusals}.")
     if verified:
         click.echo(f"Verified: every receipt of {result.folder} holds, and the results follow from them.")
         click.echo(f"Digest {result.digest}")
