@@ -80,6 +80,17 @@ def fail_until(cell: dict[str, object]) -> int:
     return attempt
 
 
+def fail_once_stopped(cell: dict[str, str]) -> None:
+    """Without a folder succeed at once; else count the attempt, wait until somebody stopped, and raise."""
+    if "folder" not in cell:
+        return
+    folder = Path(cell["folder"])
+    (folder / f"attempt-{len(list(folder.glob('attempt-*')))}").touch()
+    while not (folder / "stopped").exists():
+        time.sleep(0.01)
+    raise OSError("not yet")
+
+
 def note_and_fail_when_told(cell: dict[str, str]) -> str:
     """Leave one line per call in a log; fail while the file ``cell["trouble"]`` exists."""
     with Path(cell["log"]).open("a") as log:

@@ -400,3 +400,16 @@ def test_until_starts_no_further_cell_waits_for_those_under_way_and_leaves_the_r
     )
     assert [o.value for o in later] == [1, 2, None, 4, 5, 6, 7, 8]
     assert sorted(told) == [o.index for o in later if not o.from_ledger]
+
+
+def test_until_starts_no_second_attempt_of_what_was_under_way(tmp_path: Path) -> None:
+    outcomes = run_cells(
+        functions.fail_once_stopped,
+        [{}, {"folder": str(tmp_path)}],
+        executor="processes",
+        workers=2,
+        retries=2,
+        until=lambda _: (tmp_path / "stopped").touch() is None,
+    )
+    assert [(o.ok, o.attempts) for o in outcomes] == [(True, 1), (False, 1)]
+    assert [path.name for path in tmp_path.glob("attempt-*")] == ["attempt-0"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any, Literal, TypeVar, get_args
 
 from ripieno.errors import InputError
@@ -94,13 +95,13 @@ def _run(
         ledger.open()
     try:
         with progress_bar(len(labels), done=len(outcomes), shown=progress) as advance:
-            waiting = deque(unfinished)
-            for ended in _ends(engine, waiting, retries, labels):
+            stopping = Event()
+            for ended in _ends(engine, unfinished, retries, labels, stopping):
                 outcome = _recorded(ledger, ended)
                 outcomes[outcome.index] = outcome
                 advance(outcome)
                 if until is not None and until(outcome):
-                    waiting.clear()
+                    stopping.set()
     finally:
         if ledger:
             ledger.close(complete=len(outcomes) == len(labels) and all(o.ok for o in outcomes.values()))
@@ -138,19 +139,22 @@ def _engine(
     return RayEngine(fn, cells, workers, address)
 
 
-def _ends(engine: Engine, waiting: deque[int], retries: int, labels: Sequence[str]) -> Iterator[CellOutcome[Any]]:
-    """Run the cells that wait and give the outcome of each as it ends; the caller may take away what waits."""
+def _ends(
+    engine: Engine, unfinished: Iterable[int], retries: int, labels: Sequence[str], stopping: Event
+) -> Iterator[CellOutcome[Any]]:
+    """Run the unfinished cells and give the outcome of each as it ends; once ``stopping`` is set nothing is started."""
+    waiting = deque(unfinished)
     under_way = 0
     earlier: dict[int, list[Attempt]] = {}
-    while waiting or under_way:
-        while waiting and under_way < engine.slots:
+    while under_way or (waiting and not stopping.is_set()):
+        while waiting and under_way < engine.slots and not stopping.is_set():
             engine.start(waiting.popleft())
             under_way += 1
         last = engine.wait()
         under_way -= 1
         attempts = earlier.setdefault(last.index, [])
         attempts.append(last)
-        if last.status is not CellStatus.OK and len(attempts) <= retries:
+        if last.status is not CellStatus.OK and len(attempts) <= retries and not stopping.is_set():
             waiting.append(last.index)  # behind the others: what was wrong may pass
             continue
         yield CellOutcome(
