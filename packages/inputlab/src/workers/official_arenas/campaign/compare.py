@@ -20,7 +20,7 @@ from ripieno.errors import InputError, IntegrityError
 from workers.official_arenas.campaign.collect import collect_rows
 from workers.official_arenas.campaign.folder import EVENTS, PLAN, read_events, read_json
 from workers.official_arenas.campaign.plan import CampaignPlan, Treatment, parse_plan
-from workers.official_arenas.campaign.results import PRIMARY_METRIC, PairResult, metric_of
+from workers.official_arenas.campaign.results import PRIMARY_METRIC, PairResult, metric_of, worst_after_correction
 
 __all__ = ["compare_campaigns", "comparison_text"]
 
@@ -239,7 +239,7 @@ def _verdict(row: Mapping[str, Any], alpha: float) -> str:
         return "nothing scored"
     if row["p_value_holm"] > alpha:
         return "not shown"
-    if row["p_value_worst"] * row["p_value_holm"] / row["p_value"] > alpha:
+    if worst_after_correction(row) > alpha:
         return "depends on unresolved pairs"
     return "larger in B" if row["more_in_b"] > row["less_in_b"] else "smaller in B"
 

@@ -17,7 +17,16 @@ from agentinputlab.analysis.multiplicity import holm
 from agentinputlab.analysis.paired import PairedOutcome, summarise_pairs
 from workers.official_arenas.campaign.plan import CampaignPlan
 
-__all__ = ["PRIMARY_METRIC", "ArmResult", "PairResult", "PairStatus", "analyse", "csv_text", "metric_of"]
+__all__ = [
+    "PRIMARY_METRIC",
+    "ArmResult",
+    "PairResult",
+    "PairStatus",
+    "analyse",
+    "csv_text",
+    "metric_of",
+    "worst_after_correction",
+]
 
 PRIMARY_METRIC = "terminal_success"
 """Whether a task was solved: 1.0 or 0.0. The scores of any other metric have no bounds that we know."""
@@ -240,14 +249,22 @@ def _total(values: Sequence[float]) -> float | int:
     return math.fsum(values)
 
 
+def worst_after_correction(row: Mapping[str, Any]) -> float:
+    """Give the largest p-value that the unresolved pairs allow, after what Holm's correction made of the p-value.
+
+    Args:
+        row: ``p_value``, ``p_value_holm`` and ``p_value_worst``; a ``p_value`` too small for a float is 0.
+    """
+    correction = row["p_value_holm"] / row["p_value"] if row["p_value"] > 0.0 else 1.0
+    return row["p_value_worst"] * correction
+
+
 def _verdict(row: Mapping[str, Any], alpha: float) -> str:
     """One of ``helps``, ``hurts``, ``not shown``, ``depends on unresolved pairs``, ``nothing scored``."""
     if row["p_value_holm"] is None:
         return "nothing scored"
     if row["p_value_holm"] > alpha:
         return "not shown"
-    # What the correction made of the p-value, it would make of the worst one that the unresolved pairs allow.
-    worst = row["p_value_worst"] * row["p_value_holm"] / row["p_value"]
-    if worst > alpha:
+    if worst_after_correction(row) > alpha:
         return "depends on unresolved pairs"
     return "helps" if row["wins"] > row["losses"] else "hurts"
