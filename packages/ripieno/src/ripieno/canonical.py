@@ -137,7 +137,8 @@ def plain_json(value: object) -> bytes | None:
     """Give the `canonical_json` of a plain container, or None for anything else.
 
     A container is plain when orjson writes all of it byte for byte as the standard library does. Then it does so for
-    every part, and for every container that is made of its parts, and their bytes need no further look.
+    every part, and for every container that is made of its parts and not nested deeper than ``MAX_DEPTH``, and their
+    bytes need no further look.
 
     Examples:
         >>> plain_json({"b": [1, 0.5], "a": None}), plain_json({"tiny": 1e-9})

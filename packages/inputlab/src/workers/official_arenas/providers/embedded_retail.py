@@ -72,7 +72,7 @@ _MODULES = (
     "understanding.py",
     "user.py",
 )
-_SCORING_MODULES = ("arithmetic.py", "data_model.py", "judge.py", "scorer.py", "tools.py")
+_SCORING_MODULES = ("arithmetic.py", "data_model.py", "judge.py", "orchestrator.py", "scorer.py", "tools.py")
 _BUDGET_EXHAUSTED = "shared_budget_exhausted_before_agent"
 _MALFORMED = "malformed_generated_trajectory"
 _TIMEOUT = "episode_timeout"
