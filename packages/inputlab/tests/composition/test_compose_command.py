@@ -90,6 +90,21 @@ def test_an_endpoint_is_asked_over_http(run, state_file):
     assert json.loads(shown.stdout)["state"]["metadata"]["clarification_request"] == f"Which {SECRET}?"
 
 
+def test_an_endpoint_is_sent_the_key_that_was_named_and_no_other(run, state_file, monkeypatch):
+    from agentinputlab.backends.scripted import parse_rules
+
+    rules = parse_rules({"model": "m", "rules": [{"reply": SCORES}]})
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-shop")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    with ChatServer(rules.respond, token="sk-shop") as server:
+        words = (ASK, "--state", state_file, "--backend-url", server.base_url, "--model", "m")
+        assert "HTTP status 401" in run(*words).stderr
+        missing = run(*words, "--api-key-env", "NOT_SET")
+        assert (missing.exit_code, server.counts.requests) == (2, 0)
+        assert "--api-key-env names the variable NOT_SET, which is not set or empty" in missing.stderr
+        assert run(*words, "--api-key-env", "OPENAI_API_KEY").exit_code == 0
+
+
 def test_a_failing_member_is_named_and_nothing_is_written(run, state_file, rules_file, tmp_path):
     out = tmp_path / "report.json"
     shown = run(ASK, ASK, "--state", state_file, "--scripted", rules_file, "--out", out)
@@ -145,6 +160,7 @@ def test_documents_can_be_searched(run, tmp_path):
             [PLAN, "--query", "q", "--backend-url", "http://x", "--model", "m", "--scripted", "x"],
             "either --backend-url",
         ),
+        ([PLAN, "--query", "q", "--api-key-env", "K"], "--api-key-env belongs to --backend-url"),
         (["nope", "--query", "q"], "unknown algorithm or release ID: nope"),
         (["curate.longllmlingua.official", "--query", "q"], "weights"),
         ([f"{PLAN}:x=1", "--query", "q"], "parameters of plan.plan_and_solve.ps_prompt do not fit"),

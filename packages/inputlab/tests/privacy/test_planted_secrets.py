@@ -323,7 +323,7 @@ def test_no_toolkit_command_says_a_secret(tmp_path: Path, server: ChatServer) ->
         {"query": query, "budget": {"max_model_calls": "many"}},
         {"query": query, "tool_names": [1, SECRETS["fault"]]},
     ]
-    model = ["--backend-url", server.base_url, "--model", "m"]
+    model = ["--backend-url", server.base_url, "--model", "m", "--api-key-env", "OPENAI_API_KEY"]
     compose = ["agentinputlab", "compose", "plan.plan_and_solve.plan_call"]
     commands: list[list[object]] = [
         [*compose, "--query", query, "--instruction", prompt, *model],

@@ -30,6 +30,7 @@ _FILE_WIDTH = 120  # of tables that go to a file or a pipe
 @click.option("--instruction", help="Instruction of that state.")
 @click.option("--backend-url", help="OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1.")
 @click.option("--model", "model_name", help="Name of the model at --backend-url.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the key of --backend-url.")
 @click.option("--model-revision", default="unpinned", show_default=True, help="What exactly is deployed there.")
 @click.option("--scripted", "rules_path", type=click.Path(path_type=Path), help="Rules of a scripted model instead.")
 @click.option(
@@ -47,6 +48,7 @@ def compose(
     instruction: str | None,
     backend_url: str | None,
     model_name: str | None,
+    api_key_env: str | None,
     model_revision: str,
     rules_path: Path | None,
     documents_path: Path | None,
@@ -74,6 +76,8 @@ def compose(
         raise click.UsageError("give either --backend-url or --scripted")
     if (backend_url is None) != (model_name is None):
         raise click.UsageError("--backend-url and --model belong together")
+    if api_key_env is not None and backend_url is None:
+        raise click.UsageError("--api-key-env belongs to --backend-url")
     if ctx.find_root().obj and ctx.find_root().obj.get("registry") is not None:
         raise click.UsageError("compose makes interventions of the packaged registry only; leave --registry out")
     _refuse_existing(out)
@@ -83,7 +87,7 @@ def compose(
 
     chain = ComposedIntervention(tuple(_member(text) for text in releases))
     context = InterventionContext(
-        backend=_backend(backend_url, model_name, model_revision, rules_path),
+        backend=_backend(backend_url, model_name, model_revision, rules_path, key_env=api_key_env),
         retriever=None if documents_path is None else _retriever(documents_path),
         seed=seed,
     )
@@ -117,8 +121,8 @@ def _state(path: Path | None, *, query: str | None, instruction: str | None) -> 
     return FrozenAgentState.from_dict(read_json_file(path))
 
 
-def _backend(url: str | None, model: str | None, revision: str, rules_path: Path | None) -> Any:
-    """Give the language model that was asked for, or None."""
+def _backend(url: str | None, model: str | None, revision: str, rules_path: Path | None, *, key_env: str | None) -> Any:
+    """Give the language model that was asked for, or None; it is sent the key that was named, and no other."""
     if rules_path is not None:
         from agentinputlab.backends.llm import ScriptedBackend
         from agentinputlab.backends.scripted import load_rules
@@ -127,8 +131,10 @@ def _backend(url: str | None, model: str | None, revision: str, rules_path: Path
     if url is None or model is None:
         return None
     from agentinputlab.backends.llm import OpenAICompatibleBackend
+    from agentinputlab.backends.llm._keys import named_key
 
-    return OpenAICompatibleBackend(model, url, {"revision": revision})
+    key = None if key_env is None else named_key(key_env, "--api-key-env")
+    return OpenAICompatibleBackend(model, url, {"revision": revision}, api_key=key, api_key_env=None)
 
 
 def _retriever(path: Path) -> Any:
