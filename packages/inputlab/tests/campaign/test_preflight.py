@@ -188,6 +188,11 @@ def test_a_campaign_that_is_not_ready_says_so_with_exit_2(tmp_path: Path) -> Non
         (["--treatment", TREATMENT, "--rules", "/nowhere/rules.yaml"], "rules file /nowhere/rules.yaml cannot be read"),
         (["--append-instruction", "/nowhere/text"], "/nowhere/text: No such file or directory"),
         (["--treatment", TREATMENT, "--treatment", TREATMENT], "treatments must have distinct names"),
+        (["--arena", "tau2", "--treatment", TREATMENT], "tau2 has no scripted agent: give --model-url and --model"),
+        (["--append-instruction", "a.md", "--append-instruction", "b.md"], "--append-instruction can be given once"),
+        (["--replace-instruction", "a", "--replace-instruction", "a"], "--replace-instruction can be given once"),
+        (["--add-context", "a", "--add-context", "b"], "--add-context can be given once"),
+        (["--replace-context", "a", "--replace-context", "b"], "--replace-context can be given once"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line_and_exit_2(tmp_path: Path, options: list[str], reason: str) -> None:
@@ -196,6 +201,17 @@ def test_options_that_do_not_fit_are_one_line_and_exit_2(tmp_path: Path, options
     assert reason in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_changes_of_ones_own_make_one_treatment_and_the_help_says_so(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    words = ["--append-instruction", tmp_path / "a", "--add-context", tmp_path / "b", "--tasks", "1", "--no-fsync"]
+    result = invoke("retail", "run", "--arena", "fixture", "--out", tmp_path / "out", *words)
+    assert result.exit_code == 0, result.stderr
+    (treatment,) = json.loads((tmp_path / "out/plan.json").read_text())["treatments"]
+    assert treatment["members"][0]["parameters"] == {"append_instruction": "a", "add_context": "b"}
+    assert "make one treatment" in " ".join(invoke("retail", "run", "--help").stdout.split())
 
 
 def test_a_run_for_report_needs_the_test_split_durable_receipts_and_all_tasks(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import unit_arena
 from unit_arena import UnitArena
 
 from agentinputlab.backends.chat import ChatReply
+from agentinputlab.backends.llm import OpenAICompatibleTransportError
 from agentinputlab.contracts.state import ContextBlock
 from agentinputlab.model_server import ChatServer
 from workers.official_arenas.own_arena import BudgetUsedUpError, Played, Task
@@ -315,6 +316,20 @@ def test_model_behind_a_server_is_asked_over_a_socket_within_the_budget(under_te
     assert result.usage["model_calls"] == result.usage["unpriced_model_calls"] == 2
     assert [body["max_tokens"] for body in bodies] == [40, 40]
     assert all(body["temperature"] == 0 and body["seed"] == 17 for body in bodies)
+
+
+@pytest.mark.parametrize("named", [None, "SHOP_KEY"])
+def test_agent_is_sent_the_key_that_was_named_and_no_other(under_test, monkeypatch, named):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-shop")
+    monkeypatch.setenv("SHOP_KEY", "sk-shop")
+    with ChatServer(lambda _: ChatReply(text="That is 12."), token="sk-shop") as server:
+        args = {"api_base": server.base_url} | ({"api_key_env": named} if named else {})
+        subject = under_test(agent={"backend": "openai", "model": "local", "args": args})
+        if named:
+            assert play(subject, "3").usage["model_calls"] == 1
+        else:
+            with pytest.raises(OpenAICompatibleTransportError, match="HTTP status 401"):
+                play(subject, "3")
 
 
 def test_arena_without_a_scripted_agent_says_what_to_do(under_test):

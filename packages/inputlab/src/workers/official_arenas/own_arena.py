@@ -351,7 +351,7 @@ class OwnArena(ABC):
             agent["model"],
             args["api_base"],
             {"revision": args.get("revision", "unstated")},
-            api_key_env=args.get("api_key_env", "OPENAI_API_KEY"),
+            api_key_env=args.get("api_key_env"),
             timeout_seconds=args.get("timeout", 120.0),
         )
 

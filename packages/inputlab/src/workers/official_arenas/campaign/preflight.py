@@ -14,6 +14,7 @@ from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import sha256_file
 from workers.official_arenas._budgets import standard_shared_budget
 from workers.official_arenas._console import quiet_console
+from workers.official_arenas.campaign.endpoints import address_problem, silent_endpoints
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
 from workers.official_arenas.providers import provider_entrypoint, resolve_provider
 
@@ -24,6 +25,7 @@ __all__ = [
     "preflight",
     "resolve_arena",
     "rules_file",
+    "silent_endpoints",
     "slot_config",
     "slot_spends",
 ]
@@ -93,30 +95,6 @@ def preflight(plan: CampaignPlan) -> Preflight:
         spends=any(slot_spends(slot) for slot in plan.slots),
         blockers=tuple(dict.fromkeys(blockers)),
     )
-
-
-def silent_endpoints(plan: CampaignPlan) -> list[str]:
-    """Say at which slots' endpoints nobody answers: first attempts must not be used up on a server that is not there.
-
-    Any answer will do, since not every server lists its models.
-    """
-    import httpx
-
-    from agentinputlab.backends.llm._probe import probe_status
-
-    problems: list[str] = []
-    for slot in plan.slots:
-        base = slot.agent.args.get("api_base")
-        if slot.agent.backend != "openai" or not isinstance(base, str):
-            continue
-        try:
-            probe_status(base)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            problems.append(
-                f"slot {slot.name}: nobody answers at the agent's endpoint ({type(error).__name__}); "
-                "start the server and give the same command again"
-            )
-    return problems
 
 
 def resolve_arena(name: str) -> Any:
@@ -192,8 +170,11 @@ def _retrieves(intervention: Any) -> bool:
 
 
 def _problems_of_model(plan: CampaignPlan, slot: ModelSlot) -> list[str]:
-    """Say what would let every intervention fail that asks a model, after captures were paid for."""
+    """Say what would let every call of a model fail, or every intervention that asks one, after captures were paid."""
     model = slot.intervention_model
+    address = address_problem(slot)
+    if address is not None:
+        return [address]
     if model.kind == "agent" and (slot.agent.backend != "openai" or "api_base" not in slot.agent.args):
         return ["intervention_model.kind 'agent' needs agent.backend 'openai' with args.api_base"]
     from agentinputlab.backends.scripted import load_rules

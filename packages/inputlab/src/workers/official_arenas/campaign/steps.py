@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentinputlab.backends.answered import noting_answers
+from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import INDENTED_UNICODE_LINE
 from ripieno.errors import InputError, IntegrityError
 from ripieno.parallel import CellOutcome, Executor, run_cells
@@ -45,6 +46,8 @@ REPLAYS_SHA256_ENV = "AILAB_CAMPAIGN_REPLAYS_SHA256"
 BRIDGE = ("agentinputlab.campaign", "1")
 _SLOTS_KEPT = 8
 """Of so many slots a process keeps what it read; cells come slot by slot."""
+_SPEAKING = frozenset(f"{kind.__module__}.{kind.__qualname__}" for kind in (OfficialArenaError, IntegrityError))
+"""Errors whose texts are fixed sentences that quote neither a request nor a conversation."""
 MadeRequest = tuple[str, str] | tuple[()]
 """SHA-256 and cell id of a request; empty when nothing is known of it but that it is there."""
 _CELL_IDS: dict[str, str] = {}
@@ -107,9 +110,8 @@ def run_interventions(
     )
     died = [outcome for outcome in outcomes if not outcome.ok]
     if died:
-        # Only the kind of the error: its text may quote what an intervention was given.
-        kind = died[0].error.partition(":")[0]
-        raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {kind}")
+        reason = _public_reason(died[0].error)
+        raise OfficialArenaError(f"{len(died)} interventions could not be run; first: {died[0].label}: {reason}")
     made = [
         (cell["slot"], cell["treatment"], cell["task"])
         for cell, outcome in zip(cells, outcomes, strict=True)
@@ -230,9 +232,9 @@ def run_pairs(
         if not outcome.ok and not (folder.root / "pairs" / row["slot"] / row["cell_id"]).exists()
     ]
     if unstarted:  # nothing was asked for these: the same call tries them later
-        kind = unstarted[0].error.partition(":")[0]
+        reason = _public_reason(unstarted[0].error)
         raise OfficialArenaError(
-            f"{len(unstarted)} of {len(index)} pairs could not be started; first: {unstarted[0].label}: {kind}"
+            f"{len(unstarted)} of {len(index)} pairs could not be started; first: {unstarted[0].label}: {reason}"
         )
     folder.record("pairs", {"ended": sum(outcome.ok for outcome in outcomes), "indexed": len(index)})
 
@@ -260,6 +262,12 @@ def play(cell: Mapping[str, str]) -> str:
     except OfficialArenaError:
         return "refused"
     return "scored"
+
+
+def _public_reason(error: str) -> str:
+    """Give the kind of an error, and its text where that is a sentence of ours: others may quote a conversation."""
+    kind = error.partition(":")[0]
+    return error if kind in _SPEAKING else kind
 
 
 def captured_tasks(root: Path, slot_name: str) -> list[str]:
@@ -382,9 +390,15 @@ def _intervention_backend(plan: CampaignPlan, slot: ModelSlot) -> Any:
             raise OfficialArenaError(f"Rules of slot {slot.name} were changed since the plan was made")
         return ScriptedBackend(load_rules(rules))
     if model.kind == "agent" and slot.agent.backend == "openai":
-        from agentinputlab.backends.llm import OpenAICompatibleBackend
+        return _endpoint_of_agent(slot)
+    return None
 
-        args = slot.agent.args
+
+def _endpoint_of_agent(slot: ModelSlot) -> Any:
+    from agentinputlab.backends.llm import OpenAICompatibleBackend
+
+    args = slot.agent.args
+    try:
         return OpenAICompatibleBackend(
             slot.agent.model,
             str(args["api_base"]),
@@ -392,7 +406,8 @@ def _intervention_backend(plan: CampaignPlan, slot: ModelSlot) -> Any:
             api_key_env=args.get("api_key_env"),
             timeout_seconds=float(args.get("timeout", 120.0)),
         )
-    return None
+    except ValidationError as error:  # said of the plan, before anything was read that a customer wrote
+        raise OfficialArenaError(f"the model of slot {slot.name} cannot be asked: {error}") from error
 
 
 def _context(backend: Any) -> Any:

@@ -36,21 +36,26 @@ def retail() -> None:
 @click.option(
     "--append-instruction",
     type=click.Path(path_type=Path),
-    help="A change of your own: a text file that is added to the agent's instruction.",
+    multiple=True,
+    help="A change of your own: a text file that is added to the agent's instruction. Given together with the three "
+    "options below, all of them make one treatment; each can be given once.",
 )
 @click.option(
     "--replace-instruction",
     type=click.Path(path_type=Path),
+    multiple=True,
     help="A change of your own: a text file that takes the place of the agent's instruction.",
 )
 @click.option(
     "--add-context",
     type=click.Path(path_type=Path),
+    multiple=True,
     help="A change of your own: a text file that is added to what the agent knows.",
 )
 @click.option(
     "--replace-context",
     type=click.Path(path_type=Path),
+    multiple=True,
     help="A change of your own: a text file that takes the place of all that the agent knows.",
 )
 @click.option(
@@ -113,6 +118,7 @@ def run(
           --model small --out runs/small            # shows the cost; add --execute to start
     """
     from ripieno.verify import verify
+    from workers.official_arenas.campaign.endpoints import key_problems
     from workers.official_arenas.campaign.preflight import preflight
     from workers.official_arenas.campaign.run import run_campaign
     from workers.official_arenas.cli._errors import answered
@@ -132,6 +138,8 @@ def run(
             if as_json:
                 print_preflight(plan, found, as_json=True)
             if found.is_ready:
+                for problem in key_problems(plan):
+                    click.echo(f"Needed to start: {problem}", err=True)
                 click.echo("Nothing was started. Add --execute to start.", err=True)
             ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
         result = run_campaign(
@@ -154,12 +162,14 @@ def run(
 def _plan(options: dict[str, Any]) -> CampaignPlan:
     """Give the plan that the options describe."""
     from agentinputlab.contracts.errors import ValidationError
-    from workers.official_arenas.campaign.plan import parse_plan
+    from workers.official_arenas.campaign.plan import ARENA_NAMES, parse_plan
     from workers.official_arenas.campaign.preflight import pin_rules
 
     url, model = options["model_url"], options["model_name"]
     if (url is None) != (model is None):
         raise ValidationError("--model-url and --model belong together: give both, or neither")
+    if url is None and options["arena"] in ("tau2", ARENA_NAMES["tau2"]):
+        raise ValidationError("arena tau2 has no scripted agent: give --model-url and --model")
     slot: dict[str, Any] = {"name": "scripted", "intervention_model": {"kind": _own_replies(options["arena"])}}
     if url is not None:
         args: dict[str, Any] = {"api_base": url, "max_tokens": options["max_tokens"], "temperature": 0, "seed": 17}
@@ -203,7 +213,11 @@ def _treatments(options: dict[str, Any]) -> list[Any]:
     from workers.official_arenas.campaign.plan import own_text_treatment
 
     names = ("append_instruction", "replace_instruction", "add_context", "replace_context")
-    own = {name: read_text_file(options[name]) for name in names if options[name] is not None}
+    for name in names:
+        if len(options[name]) > 1:
+            option = f"--{name.replace('_', '-')}"
+            raise ValidationError(f"{option} can be given once: write one file, or make a run of its own for each text")
+    own = {name: read_text_file(path) for name in names for path in options[name]}
     treatments: list[Any] = list(options["treatments"])
     if own:
         treatments.append(own_text_treatment("own-text", own).model_dump(mode="json"))
