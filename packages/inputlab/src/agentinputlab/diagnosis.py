@@ -165,27 +165,32 @@ def _arenas() -> Iterator[Finding]:
     for entry in sorted(entry_points(group="agentinputlab.arenas"), key=lambda entry: entry.name):
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # what it prints is no finding
-                problems, where = _problems(entry.load()())
+                problems, where = _problems(entry.name, entry.load()())
         except (Exception, SystemExit) as error:  # noqa: BLE001 - an arena is anybody's code; that it fails is the finding
             problems, where = (" ".join(f"{type(error).__name__}: {error}".split())[:200],), ""
         required = entry.name == "embedded.retail"
         yield Finding(f"arena {entry.name}", not problems, required, "; ".join(problems) or where)
 
 
-def _problems(provider: Any) -> tuple[tuple[str, ...], str]:
-    """Give what an arena says is missing, and where it can run when nothing is.
+def _problems(name: str, provider: Any) -> tuple[tuple[str, ...], str]:
+    """Give what is wrong with an arena's name or is missing, and where it can run when nothing is.
 
-    An arena that refuses a scripted agent is asked again with an agent behind a model server.
+    An arena that has or accepts no scripted agent is asked again with an agent behind a model server.
     """
 
     def asked(agent: Mapping[str, Any]) -> tuple[str, ...]:
         split = next(iter(provider.split_sizes))
         return tuple(provider.doctor(provider.campaign_config(split=split, limit=1, agent=agent, budget=None)))
 
+    if provider.benchmark_id != name:
+        return (f"its benchmark_id is {provider.benchmark_id}; give its entry point the same name",), ""
     try:
-        return asked(_AGENT), "can run here"
+        problems = asked(_AGENT)
     except Exception:  # noqa: BLE001 - see above
         return asked(_SERVED), "can run here beside a model server"
+    if problems and not asked(_SERVED):
+        return (), "can run here beside a model server"
+    return problems, "can run here"
 
 
 def _endpoint(url: str) -> Finding:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import secrets
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from unit_arena import UnitArena, factory
 
+from agentinputlab.contracts.state import ContextBlock
 from workers.official_arenas import testing
 from workers.official_arenas._arena_sources import undeclared_modules
 from workers.official_arenas._first_capture import capture_batch
@@ -34,7 +36,7 @@ TASKS = UnitArena().tasks()
 
 def failed(arena_factory, **options: Any) -> dict[str, testing.Finding]:
     findings = check_arena(arena_factory, **{"limit": 2, **options})
-    assert len({finding.check for finding in findings}) == len(findings) == 20
+    assert len({finding.check for finding in findings}) == len(findings) == 21
     assert all(bool(finding.hint) == bool(finding.problem) == (not finding.ok) for finding in findings)
     return {finding.check: finding for finding in findings if not finding.ok}
 
@@ -191,6 +193,29 @@ class OneRuntime(Fault):
         return ProviderArmResult(result.metrics, result.trace, result.usage, "e" * 64)
 
 
+class InputFromTheTask(Fault):
+    def play(self, task, state, agent):
+        answer = agent.ask([{"role": "user", "content": task.query}], system=task.instruction)
+        return Played(answer.text == "12", agent.transcript, METRICS)
+
+
+class InstructionFromTheTask(Fault):
+    def play(self, task, state, agent):
+        answer = agent.ask([{"role": "user", "content": state.query}], system=task.instruction)
+        return Played(answer.text == "12", agent.transcript, METRICS)
+
+
+class ContextFromTheTask(Fault):
+    def tasks(self):
+        block = ContextBlock("A yard is three feet.", block_id="yards")
+        return [replace(task, context=(block,)) for task in TASKS]
+
+    def play(self, task, state, agent):
+        system = "\n".join([state.instruction, *(block.text for block in task.context)])
+        answer = agent.ask([{"role": "user", "content": state.query}], system=system)
+        return Played(answer.text == "12", agent.transcript, METRICS)
+
+
 class AnyRole(Fault):
     def run_arm(self, config, *, role, **named):
         return super().run_arm(config, role=role if role == "treatment" else "baseline", **named)
@@ -297,6 +322,9 @@ FAULTS = [
     (SixFields, "records_have_the_documented_shape"),
     (TellsTheAnswer, "gold_stays_out_of_sight"),
     (TraceWithNonce, "arms_are_repeatable"),
+    (InputFromTheTask, "changes_reach_the_agent"),
+    (InstructionFromTheTask, "changes_reach_the_agent"),
+    (ContextFromTheTask, "changes_reach_the_agent"),
     (Biased, "roles_are_alike"),
     (OneRuntime, "roles_are_alike"),
     (AnyRole, "roles_are_alike"),
@@ -394,3 +422,139 @@ def test_arena_that_raises_is_a_finding_and_not_an_error() -> None:
     found = failed(Broken)
     assert "arms_are_repeatable" in found
     assert "the table is missing" in found["arms_are_repeatable"].problem
+
+
+# --- what reaches the agent ---------------------------------------------------------------------------------
+
+
+def finding_of(check: str, arena_factory, **options: Any) -> testing.Finding:
+    return next(finding for finding in check_arena(arena_factory, limit=1, **options) if finding.check == check)
+
+
+def test_parts_of_the_input_that_come_from_the_task_are_named() -> None:
+    assert finding_of("changes_reach_the_agent", factory).note == ""
+    for arena, missing, taken in (
+        (InputFromTheTask, "instruction and query and context", "instruction and query"),
+        (InstructionFromTheTask, "instruction and context", "instruction"),
+        (ContextFromTheTask, "context", "context"),
+    ):
+        assert finding_of("changes_reach_the_agent", arena).problem == (
+            f"task 1: changes of {missing} never reach the agent, which is asked with the task's own {taken}"
+        )
+
+
+def test_arena_without_instruction_and_context_passes_with_a_note() -> None:
+    class OnlyTheQuery(Fault):
+        def play(self, task, state, agent):
+            answer = agent.ask([{"role": "user", "content": state.query}])
+            return Played(answer.text == "12", agent.transcript, METRICS)
+
+    finding = finding_of("changes_reach_the_agent", OnlyTheQuery)
+    assert (finding.ok, finding.problem) == (True, "")
+    assert finding.note.startswith("changes of instruction and context do not show")
+    assert str(finding) == f"ok  changes_reach_the_agent: {finding.note}"
+
+
+def test_agent_that_never_sees_the_state_is_refused_though_it_sees_nothing_of_the_task_either() -> None:
+    class Deaf(Fault):
+        def play(self, task, state, agent):
+            answer = agent.ask([{"role": "user", "content": "How many?"}])
+            return Played(answer.text == "12", agent.transcript, METRICS)
+
+    problem = finding_of("changes_reach_the_agent", Deaf).problem
+    assert problem == "task 1: changes of instruction and query and context never reach the agent"
+
+
+def test_scripted_agent_that_does_not_understand_a_mark_was_asked_all_the_same() -> None:
+    class Strict(Fault):
+        def scripted_agent(self, request):
+            if not request.messages[0]["content"].endswith("?"):
+                raise ValueError("this is no question")
+            return super().scripted_agent(request)
+
+    assert failed(Strict, limit=1) == {}
+
+
+def test_arena_that_asks_its_model_by_itself_is_judged_by_its_trace() -> None:
+    class AsksByItself(Fault):
+        def play(self, task, state, agent):
+            agent.allowance.charge(input_tokens=1, output_tokens=1)
+            return Played(False, [{"role": "user", "content": state.query}], METRICS)
+
+    finding = finding_of("changes_reach_the_agent", AsksByItself)
+    assert finding.ok
+    assert "nothing went through agent.ask" in finding.note
+
+
+# --- an arena that fails is reported once -------------------------------------------------------------------
+
+
+class Divides(Fault):
+    def play(self, task, state, agent):
+        return 1 / 0
+
+
+class DividesInTasks(Fault):
+    def tasks(self):
+        return [spoiled(TASKS[0], task_id=str(1 // 0))]
+
+
+class DividesInFirstMessage(Fault):
+    def first_message(self, task, config):
+        return str(1 / 0), None
+
+
+class NamedByLetters(Fault):
+    def tasks(self):
+        return [spoiled(task, task_id=f"task-{task.task_id}") for task in TASKS]
+
+
+class WithoutScriptedAgent(Fault):
+    scripted_agent = OwnArena.scripted_agent
+
+
+def broken_factory() -> UnitArena:
+    raise KeyError("UNITS_HOME")
+
+
+ONCE = [
+    (Divides, "raised ZeroDivisionError: division by zero at "),
+    (DividesInTasks, "raised ZeroDivisionError: integer division or modulo by zero at "),
+    (DividesInFirstMessage, "raised ZeroDivisionError: division by zero at "),
+    (broken_factory, "raised KeyError: 'UNITS_HOME' at "),
+    (NamedByLetters, "Arena task_id must be ASCII digits"),
+    (TellsTheAnswer, "Visible state holds a gold text of its record"),
+    (Blocked, "doctor says: ('no licence',)"),
+    (WithoutScriptedAgent, "doctor says: ('This arena has no scripted agent; "),
+]
+
+
+@pytest.mark.parametrize(("arena", "problem"), ONCE, ids=[arena.__name__ for arena, _ in ONCE])
+def test_what_stops_many_checks_is_reported_once(arena: Any, problem: str) -> None:
+    found = list(failed(arena, limit=1).values())
+    told = [finding for finding in found if not finding.problem.startswith("not reached")]
+    assert len(told) == 1, told
+    assert problem in told[0].problem
+    others = [finding for finding in found if finding is not told[0]]
+    assert len(others) > 1
+    assert all(told[0].check in finding.problem and finding.hint == f"mend {told[0].check} first" for finding in others)
+    assert [str(finding)[:3] for finding in found].count("NOT") == 1
+    if problem.endswith(" at "):
+        path, _, line = told[0].problem.rpartition(" at ")[2].rpartition(":")
+        assert path == __file__
+        source = Path(path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+        assert "/ 0" in source or "raise KeyError" in source
+
+
+def test_exception_that_the_arena_wraps_is_named_with_the_first_line() -> None:
+    class Wraps(Fault):
+        def play(self, task, state, agent):
+            try:
+                return {}["units"]
+            except KeyError as error:
+                raise OfficialArenaError("the table is incomplete") from error
+
+    problem = failed(Wraps, limit=1)["arms_are_repeatable"].problem
+    assert "raised OfficialArenaError: the table is incomplete (because of KeyError: 'units') at " in problem
+    line = int(problem.rpartition(":")[2])
+    assert '{}["units"]' in Path(__file__).read_text(encoding="utf-8").splitlines()[line - 1]

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["BudgetUsedUpError", "BudgetedAgent", "OwnArena", "Played", "Task"]
 
 _HERE = "workers/official_arenas"
+_NO_SCRIPTED_AGENT = "This arena has no scripted agent; give a model with --model-url and --model"
 _USED_UP_BEFORE = "shared_budget_exhausted_before_agent"
 _ZERO_SCORE = "predeclared_terminal_zero_not_fabricated_official_reward"
 
@@ -92,7 +93,7 @@ class OwnArena(ABC):
         Raises:
             OfficialArenaError: the arena has no such agent.
         """
-        raise OfficialArenaError("This arena has no scripted agent; give a model with --model-url and --model")
+        raise OfficialArenaError(_NO_SCRIPTED_AGENT)
 
     def first_message(self, task: Task, config: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
         """Give the user's first message and the tokens of its one generation (None: unknown); `Task.query` here."""
@@ -218,11 +219,14 @@ class OwnArena(ABC):
         return ids[: config["limit"]]
 
     def doctor(self, config: Mapping[str, Any]) -> tuple[str, ...]:
-        """Give what stops this arena here: its config, and what `problems` finds."""
+        """Give what stops this arena here: its config, an agent that it has not, and what `problems` finds."""
         try:
-            return tuple(self.problems(self._validate_config(config)))
+            checked = self._validate_config(config)
+            found = tuple(self.problems(checked))
         except OfficialArenaError as error:
             return (f"{type(error).__name__}: {error}",)
+        is_missing = checked["agent"]["backend"] == "scripted" and type(self).scripted_agent is OwnArena.scripted_agent
+        return (_NO_SCRIPTED_AGENT, *found) if is_missing else found
 
     # --- capture --------------------------------------------------------------------------------------------
 

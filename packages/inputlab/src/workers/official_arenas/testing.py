@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from workers.official_arenas._arena_failures import Failure, failure_of, groups_of
 from workers.official_arenas._arena_sources import read_but_not_declared, reads_noted, undeclared_modules
+from workers.official_arenas._arena_under_test import ArenaUnderTest
 from workers.official_arenas._first_capture import check_task_id
-from workers.official_arenas.capture_records import capture_rows
 from workers.official_arenas.protocol import (
     OfficialArenaError,
     OfficialArenaProvider,
-    ProviderArmResult,
     content_hash,
     intervention_usage,
     is_sha256,
@@ -31,12 +30,17 @@ from workers.official_arenas.protocol import (
     normalized_trace_hash,
     standard_shared_budget,
 )
+from workers.official_arenas.providers import installed_providers, name_problem
+
+if TYPE_CHECKING:
+    from workers.official_arenas._arena_marks import Reach
 
 __all__ = ["ArenaUnderTest", "Finding", "check_arena"]
 
 SCRIPTED_AGENT: Mapping[str, Any] = MappingProxyType({"backend": "scripted", "model": "scripted-agent.v1", "args": {}})
 _CAPS = ("max_model_calls", "max_tool_calls", "max_output_tokens", "max_context_tokens")
 _PRIMARY = "terminal_success"
+_NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,98 +51,28 @@ class Finding:
         check: its name, stable across versions.
         ok: whether the clause holds.
         hint: how to mend it; empty when it holds.
-        problem: what was observed; empty when it holds.
+        problem: what was observed; empty when it holds. It begins with ``not reached`` where something that another
+            check names stopped this one.
+        note: what is worth knowing although the clause holds.
+
+    Examples:
+        >>> print(Finding("roles_are_alike", True))
+        ok  roles_are_alike
     """
 
     check: str
     ok: bool
     hint: str = ""
     problem: str = ""
+    note: str = ""
 
-
-@dataclass
-class ArenaUnderTest:
-    """An arena, a config for it, and places to play in.
-
-    Attributes:
-        factory: gives a new provider.
-        root: private directory.
-        split: which tasks.
-        limit: how many of them, from the first.
-        agent: the model under test, as a campaign's slot names it.
-    """
-
-    factory: Callable[[], OfficialArenaProvider]
-    root: Path
-    split: str
-    limit: int | None
-    agent: Mapping[str, Any]
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-
-    @cached_property
-    def provider(self) -> OfficialArenaProvider:
-        """One provider, used throughout."""
-        return self.factory()
-
-    def config(self, *, budget: Mapping[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-        """Give a config for one model slot, with other values in some fields."""
-        provider = cast("Any", self.provider)
-        size = provider.split_sizes.get(self.split)
-        limit = self.limit if size is None or self.limit is None else min(self.limit, size)
-        made: dict[str, Any] = provider.campaign_config(
-            split=self.split, limit=limit, agent=dict(self.agent), budget=budget or standard_shared_budget()
-        )
-        return {**made, **changes}
-
-    def directory(self) -> Path:
-        """Make a fresh private directory."""
-        path = self.root / str(next(self._numbers))
-        path.mkdir(mode=0o700)
-        return path
-
-    def captured(self, config: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Capture into a fresh directory and give checkpoint rows and replay records."""
-        visible, protected, _ = capture_rows(self.provider, config, split=self.split, output_root=self.directory())
-        return visible, protected
-
-    def payload(self, checkpoint: Mapping[str, Any], *, spent: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Give the payload of the unchanged input, as if an intervention had spent something."""
-        from agentinputlab.selectors import NoOpIntervention
-        from workers.official_arenas._payloads import build_payload
-
-        unchanged: Any = NoOpIntervention()
-        payload = build_payload(
-            checkpoint, arm_id="checked", intervention=unchanged, arm_parameters={}, model_slot="checked"
-        )
-        execution = payload["intervention_execution"]
-        execution["usage"] = {**execution["usage"], **(spent or {})}
-        return payload
-
-    def play(
-        self,
-        config: Mapping[str, Any],
-        captured: tuple[Mapping[str, Any], Mapping[str, Any]],
-        *,
-        role: str = "baseline",
-        spent: Mapping[str, int] | None = None,
-        work_dir: Path | None = None,
-        durable: bool = False,
-    ) -> ProviderArmResult:
-        """Play one arm of a checkpoint row and its replay record."""
-        checkpoint, record = captured
-        return self.provider.run_arm(
-            config,
-            replay_record=record,
-            arm_payload=self.payload(checkpoint, spent=spent),
-            seed=17,
-            role=role,
-            work_dir=work_dir or self.directory(),
-            durable=durable,
-        )
-
-    def pairs(self, config: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """Give checkpoint row and replay record of every configured task."""
-        return list(zip(*self.captured(config), strict=True))
+    def __str__(self) -> str:
+        """Give it on one line that begins with ``ok``, ``NOT``, or ``-`` for a check that was not reached."""
+        if self.ok:
+            return f"ok  {self.check}" + (f": {self.note}" if self.note else "")
+        if self.problem.startswith(_NOT_REACHED):
+            return f"-   {self.check}: {self.problem}"
+        return f"NOT {self.check}: {self.problem}; {self.hint}"
 
 
 class _Refusal(Exception):  # noqa: N818 - carries an observation out of a check
@@ -150,11 +84,13 @@ def _demand(condition: object, problem: str) -> None:
         raise _Refusal(problem)
 
 
-_CHECKS: list[tuple[str, Callable[[ArenaUnderTest], None], str]] = []
+_Check = Callable[[ArenaUnderTest], str | None]
+"""Gives a note or None, and raises when its clause does not hold."""
+_CHECKS: list[tuple[str, _Check, str]] = []
 
 
-def _check(hint: str) -> Callable[[Callable[[ArenaUnderTest], None]], Callable[[ArenaUnderTest], None]]:
-    def register(function: Callable[[ArenaUnderTest], None]) -> Callable[[ArenaUnderTest], None]:
+def _check(hint: str) -> Callable[[_Check], _Check]:
+    def register(function: _Check) -> _Check:
         _CHECKS.append((function.__name__.removeprefix("_"), function, hint))
         return function
 
@@ -189,17 +125,32 @@ def check_arena(
         root = Path(folder).resolve()
         root.chmod(0o700)
         subject = ArenaUnderTest(factory, root, split, limit, dict(SCRIPTED_AGENT if agent is None else agent))
-        return [_tried(name, function, hint, subject) for name, function, hint in _CHECKS]
+        tried = {name: _tried(function, subject) for name, function, _ in _CHECKS}
+    return _findings(tried)
 
 
-def _tried(name: str, function: Callable[[ArenaUnderTest], None], hint: str, subject: ArenaUnderTest) -> Finding:
+def _tried(function: _Check, subject: ArenaUnderTest) -> str | Failure:
+    """Give the note of a check that holds, and why otherwise."""
     try:
-        function(replace(subject))
+        return function(replace(subject)) or ""
     except _Refusal as refusal:
-        return Finding(name, False, hint, str(refusal))
+        return Failure(str(refusal), str(refusal), "", was_observed=True)
     except Exception as error:  # noqa: BLE001 - whatever an arena raises is what was observed
-        return Finding(name, False, hint, f"raised {type(error).__name__}: {error}")
-    return Finding(name, True)
+        return failure_of(error, subject.factory)
+
+
+def _findings(tried: Mapping[str, str | Failure]) -> list[Finding]:
+    """Report what stopped several checks once, and the others as not reached."""
+    failures = {name: result for name, result in tried.items() if isinstance(result, Failure)}
+    made: dict[str, Finding] = {}
+    for first, *others in groups_of(list(failures.items())):
+        (hint,) = (hint for name, _, hint in _CHECKS if name == first)
+        if others and not failures[first].was_observed:
+            hint = "mend this first, then check again"
+        made[first] = Finding(first, False, hint, failures[first].shown)
+        for name in others:
+            made[name] = Finding(name, False, f"mend {first} first", f"{_NOT_REACHED}: what {first} names stopped it")
+    return [made[name] if name in made else Finding(name, True, note=str(tried[name])) for name, _, _ in _CHECKS]
 
 
 # --- identities and config ----------------------------------------------------------------------------------
@@ -218,6 +169,19 @@ def _identities_are_fixed(subject: ArenaUnderTest) -> None:
     _demand(type(first["seed"]) is int and first["seed"] == 17, f"seed is {first['seed']!r}")
     _demand(is_sha256(first["scorer_revision"]), "scorer_revision is not 64 lowercase hex digits")
     _demand(subject.split in first["split_sizes"], f"split_sizes has no {subject.split!r}")
+    for name in _installed_names(subject.factory):
+        problem = name_problem(name, first["benchmark_id"])
+        _demand(not problem, problem)
+
+
+def _installed_names(factory: Callable[[], object]) -> list[str]:
+    """Give the names of the entry points of this installation that name the factory."""
+    found: list[str] = []
+    for name, entrypoint in installed_providers().items():
+        module, _, attribute = entrypoint.partition(":")
+        if getattr(sys.modules.get(module), attribute, None) is factory:
+            found.append(name)
+    return found
 
 
 @_check(
@@ -275,7 +239,10 @@ def _task_ids_are_digits_in_order(subject: ArenaUnderTest) -> None:
     _demand(ids == subject.factory().task_ids(config), "two providers of the factory give other ids or another order")
     _demand(len(ids) == config["limit"], f"{len(ids)} ids for a limit of {config['limit']}")
     for task_id in ids:
-        check_task_id(task_id)
+        try:
+            check_task_id(task_id)
+        except OfficialArenaError as error:
+            raise _Refusal(str(error)) from error
     _demand(len(set(ids)) == len(ids), "an id is given twice")
     _demand(subject.provider.task_ids(subject.config(limit=1)) == ids[:1], "limit=1 does not give the first task")
 
@@ -313,6 +280,8 @@ def _capture_keeps_its_ledger(subject: ArenaUnderTest) -> None:
     batch = subject.provider.capture_batch(config, output_root=root, durable=False, on_task=tell)
     ids = subject.provider.task_ids(config)
     lost = [row["task_id"] for row in batch["dispositions"] if row["status"] != "captured"]
+    if lost:
+        subject.explain_capture(config)
     _demand(not lost, f"tasks {lost} were not captured")
     _demand(told == [(task_id, "captured") for task_id in ids], "on_task was not told every task and its status")
     names = {f"first-capture-{task_id}{end}" for task_id in ids for end in (".json", "-start.json")}
@@ -358,7 +327,10 @@ def _gold_stays_out_of_sight(subject: ArenaUnderTest) -> None:
     config = subject.provider._validate_config(subject.config())
     for task_id in subject.provider.task_ids(config):
         record, _ = subject.provider._first_turn(config, task_id)
-        _screen(record)
+        try:
+            _screen(record)
+        except OfficialArenaError as error:
+            raise _Refusal(str(error)) from error
 
 
 def _screen(record: Mapping[str, Any]) -> None:
@@ -378,6 +350,46 @@ def _arms_are_repeatable(subject: ArenaUnderTest) -> None:
         same = normalized_trace_hash(first.trace) == normalized_trace_hash(second.trace)
         _demand(same, f"two plays of task {captured[0]['checkpoint_id']} have other traces")
         _demand(dict(first.metrics) == dict(second.metrics), "two plays have other metrics")
+
+
+@_check("take query, instruction and context from `state`, never from `task`, or no change can have an effect")
+def _changes_reach_the_agent(subject: ArenaUnderTest) -> str:
+    from workers.official_arenas._arena_marks import PARTS
+
+    config, missing, notes = subject.config(), set(PARTS), set[str]()
+    for captured in subject.pairs(config):
+        reach, note = _reach(subject, config, captured)
+        missing &= set(reach.missing)
+        notes |= {note} - {""}
+    if missing:
+        named = " and ".join(part for part in PARTS if part in missing)
+        notes.add(f"changes of {named} do not show in what the agent is asked, so they can have no effect here")
+    return "; ".join(sorted(notes))
+
+
+def _reach(
+    subject: ArenaUnderTest, config: Mapping[str, Any], captured: tuple[Mapping[str, Any], Mapping[str, Any]]
+) -> tuple[Reach, str]:
+    """Play a marked task; an arena that asks its model by itself is judged by its trace."""
+    from workers.official_arenas._arena_marks import Marked, reach_of, requests_noted
+
+    trace: Any = ()
+    stopped: Exception | None = None
+    with requests_noted(subject.provider) as asked:
+        try:
+            trace = subject.play(config, captured, intervention=Marked()).trace.get("messages", ())
+        except Exception as error:  # noqa: BLE001 - a scripted agent may not understand a mark, after it was asked
+            stopped = error
+    reach = reach_of(captured[0]["visible_state"], asked or trace)
+    if stopped is not None and (not asked or reach.missing):
+        raise stopped
+    if not asked:
+        return reach, "nothing went through agent.ask, so the trace was searched"
+    problem = f"task {captured[0]['checkpoint_id']}: changes of {' and '.join(reach.missing)} never reach the agent"
+    if reach.from_task:
+        problem += f", which is asked with the task's own {' and '.join(reach.from_task)}"
+    _demand(not reach.from_task and not {"instruction", "query"} <= set(reach.missing), problem)
+    return reach, ""
 
 
 @_check("do not let the role decide anything: with equal input, baseline and treatment must end equally")
@@ -431,7 +443,10 @@ def _within(subject: ArenaUnderTest, **caps: int) -> None:
     config = subject.config(budget=budget)
     for captured in subject.pairs(config):
         result = subject.play(config, captured)
-        validate_shared_budget_usage(config, subject.payload(captured[0]), merge_usage(result.usage))
+        try:
+            validate_shared_budget_usage(config, subject.payload(captured[0]), merge_usage(result.usage))
+        except OfficialArenaError as error:
+            raise _Refusal(f"raised {type(error).__name__}: {error}") from error
 
 
 @_check("subtract what the intervention used (protocol.intervention_usage) from the budget before the agent starts")

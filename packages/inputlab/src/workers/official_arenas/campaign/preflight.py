@@ -16,7 +16,7 @@ from workers.official_arenas._budgets import standard_shared_budget
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas.campaign.endpoints import address_problem, silent_endpoints
 from workers.official_arenas.campaign.plan import CampaignPlan, ModelSlot, Treatment
-from workers.official_arenas.providers import provider_entrypoint, resolve_provider
+from workers.official_arenas.providers import resolve_named
 
 __all__ = [
     "Preflight",
@@ -101,9 +101,9 @@ def resolve_arena(name: str) -> Any:
     """Give a provider of an installed arena by its name.
 
     Raises:
-        OfficialArenaError: no such arena is installed.
+        OfficialArenaError: no such arena is installed, or it has another name than its entry point.
     """
-    return resolve_provider(provider_entrypoint(name))
+    return resolve_named(name)
 
 
 def slot_config(plan: CampaignPlan, slot: ModelSlot) -> dict[str, Any]:

@@ -14,7 +14,15 @@ from typing import Any
 from workers.official_arenas._console import quiet_console
 from workers.official_arenas.protocol import OfficialArenaError, OfficialArenaProvider
 
-__all__ = ["ENTRY_POINT_GROUP", "PROVIDERS", "installed_providers", "provider_entrypoint", "resolve_provider"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PROVIDERS",
+    "installed_providers",
+    "name_problem",
+    "provider_entrypoint",
+    "resolve_named",
+    "resolve_provider",
+]
 
 ENTRY_POINT_GROUP = "agentinputlab.arenas"
 """Entry points of this group add arenas: each names a function without arguments that gives a provider."""
@@ -51,6 +59,32 @@ def provider_entrypoint(name: str) -> str:
     return entrypoint
 
 
+def name_problem(name: str, benchmark_id: str) -> str:
+    """Say what is wrong with an arena whose entry point has another name than it has itself; empty when equal.
+
+    Examples:
+        >>> name_problem("my.weekdays", "my.weekdays")
+        ''
+    """
+    if name == benchmark_id:
+        return ""
+    return f"Arena {name} has the benchmark_id {benchmark_id}; give its entry point and benchmark_id the same name"
+
+
+def resolve_named(name: str) -> OfficialArenaProvider:
+    """Give a new provider of an installed arena by its name.
+
+    Raises:
+        OfficialArenaError: as `provider_entrypoint` and `resolve_provider`, or the arena calls itself something else:
+            its results would carry a name by which nobody finds it.
+    """
+    provider = resolve_provider(provider_entrypoint(name))
+    problem = name_problem(name, provider.benchmark_id)
+    if problem:
+        raise OfficialArenaError(problem)
+    return provider
+
+
 def resolve_provider(entrypoint: str) -> OfficialArenaProvider:
     """Give a new provider of an accepted entry point (``module:function``).
 
@@ -71,7 +105,14 @@ def _made(entrypoint: str) -> OfficialArenaProvider:
     try:
         provider: Any = getattr(import_module(module_name), attribute)()
     except (Exception, SystemExit) as error:  # anybody's code: that it fails is all that may be said
-        raise OfficialArenaError(f"Provider entry point {entrypoint} cannot be loaded") from error
+        raise OfficialArenaError(f"Provider entry point {entrypoint} cannot be loaded{_missing(error)}") from error
     if not callable(getattr(provider, "run_arm", None)):
         raise OfficialArenaError(f"Provider entry point {entrypoint} gives no arena")
     return provider
+
+
+def _missing(error: BaseException) -> str:
+    """Name the module that is not installed, if that is why."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    is_name = name is not None and all(part.isidentifier() for part in name.split("."))
+    return f": no module named {name}" if is_name else ""
