@@ -82,9 +82,9 @@ This page is written by `scripts/cli_reference.py` from the commands themselves;
 | Exit code | Means |
 |---|---|
 | 0 | done; a preflight says ready |
-| 1 | a check failed: `doctor`, `smoke`, `validate-registry`, `campaign verify`, or a folder that does not verify |
+| 1 | a check failed: `doctor`, `smoke`, `validate-registry`; or a folder does not verify, whatever is asked of it |
 | 2 | wrong usage, refused input, or not ready |
-| 3 | an experiment ran to its end and has failures, which stay in the count |
+| 3 | an experiment has failures, which stay in the count: it ran to its end, or `--stop-after-failures` stopped it |
 | 130 | interrupted by Ctrl-C; the same command goes on from there |
 
 Messages go to standard error, results to standard output. With `--json`, standard output is one JSON value. Nothing

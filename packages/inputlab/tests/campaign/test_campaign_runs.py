@@ -449,3 +449,21 @@ def test_a_pair_whose_request_is_unreadable_is_no_silent_success(tmp_path: Path)
     request.write_text("{")
     with pytest.raises(InputError, match=r"0\.json"):
         play({"root": str(result.folder), "slot": "lab", "treatment": TREATMENT, "task": "0"})
+
+
+@pytest.mark.parametrize("name", ["results.json", "campaign.json", "analysis.json"])
+def test_a_complete_folder_that_lost_a_file_is_named_as_damaged_and_nothing_is_run(tmp_path: Path, name: str) -> None:
+    plan = lab_plan(tmp_path)
+    file = write_plan(tmp_path / "plan.json", plan)
+    out = run(plan, tmp_path / "out").folder
+    asked = calls(tmp_path)
+    for damage in (lambda path: path.write_text("[]"), Path.unlink):
+        damage(out / name)
+        before = state_of(out)
+        done = invoke("campaign", "run", file, "--out", out, "--execute")
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert "does not verify" in done.stderr.splitlines()[-1]
+        assert name in done.stderr.splitlines()[-1]
+        assert state_of(out) == before
+    assert done.stderr.splitlines()[-1].startswith(f"agentinputlab: {out} is complete and was changed since")
+    assert calls(tmp_path) == asked

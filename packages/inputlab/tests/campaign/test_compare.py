@@ -162,3 +162,12 @@ def test_the_command_says_it_in_words_and_in_json(folders: tuple[Path, Path], tm
     refused = invoke("campaign", "compare", folders[0], tmp_path)
     assert refused.exit_code == 2
     assert refused.stderr == f"agentinputlab: {tmp_path} is no folder of a campaign\n"
+
+
+def test_a_folder_that_does_not_verify_ends_the_command_with_1(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    changed = copy_of(folders[1], tmp_path / "changed")
+    (changed / "results.json").write_text("[]\n")
+    done = invoke("campaign", "compare", folders[0], changed)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"agentinputlab: {changed} does not verify: ")
+    assert len(done.stderr.splitlines()) == 1

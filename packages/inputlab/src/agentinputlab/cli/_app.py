@@ -143,6 +143,7 @@ def agentinputlab(ctx: click.Context, debug: bool, registry_path: Path | None) -
       agentinputlab retail run --arena embedded --treatment plan.plan_and_solve.ps_prompt --out runs/plan
       agentinputlab list --releases
 
-    Exit codes: 0 done; 1 a check failed; 2 input refused or not ready; 3 a campaign ran and has failures.
+    Exit codes: 0 done; 1 a check failed, or a folder does not verify; 2 wrong usage, input refused or not ready; 3 a
+    campaign ran, or stopped by --stop-after-failures, and has failures; 130 interrupted by Ctrl-C.
     """
     ctx.obj = {"debug": debug, "registry": registry_path}

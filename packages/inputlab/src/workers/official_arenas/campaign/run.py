@@ -12,10 +12,11 @@ from typing import Any
 
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import INDENTED_UNICODE_LINE
-from ripieno.errors import IntegrityError
+from ripieno.errors import IntegrityError, RipienoError
 from ripieno.files import inventory
 from ripieno.parallel import Executor
 from ripieno.receipts import seal
+from ripieno.verify import verify
 from workers.official_arenas.campaign._record_check import record_problems
 from workers.official_arenas.campaign.collect import collect_rows
 from workers.official_arenas.campaign.environment import evidence_rows
@@ -242,13 +243,25 @@ def _who_answered(plan: CampaignPlan) -> str:
 
 
 def _finished(root: Path, *, was_complete: bool = True) -> CampaignResult:
-    sealed = read_json(root / CAMPAIGN)
-    analysis = read_json(root / "analysis.json")
-    return CampaignResult(
-        folder=root,
-        digest=str(sealed["receipt_sha256"]),
-        headline=headline(analysis),
-        rows=tuple(read_json(root / "results.json")),
-        analysis=analysis,
-        was_complete=was_complete,
-    )
+    """Give what a complete folder says.
+
+    Raises:
+        IntegrityError: a file that it is read from is missing, or was changed.
+    """
+    try:
+        sealed = read_json(root / CAMPAIGN)
+        analysis = read_json(root / "analysis.json")
+        return CampaignResult(
+            folder=root,
+            digest=str(sealed["receipt_sha256"]),
+            headline=headline(analysis),
+            rows=tuple(read_json(root / "results.json")),
+            analysis=analysis,
+            was_complete=was_complete,
+        )
+    except (RipienoError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        problem = verify(root).first_problem or f"it cannot be read ({type(error).__name__})"
+        raise IntegrityError(
+            f"{root} is complete and was changed since: it does not verify ({problem}). Nothing was run; "
+            "restore the folder from a copy, or name another one"
+        ) from error
