@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from chamber._progress import progress_bar
 from chamber.cli._options import importing
+
+if TYPE_CHECKING:
+    from chamber.rollout.replay import Replay
 
 __all__ = ["replay_command"]
 
@@ -56,6 +60,13 @@ def replay_command(ctx: click.Context, folder: Path, as_json: bool) -> None:
             click.echo(f"{file.name} {file.words}.")
         if len(replay.episodes) < replay.n_planned:
             click.echo(f"It was interrupted: {replay.n_planned} episodes were planned.")
-        click.echo("The session holds." if replay.holds else "The session does not come out as it was recorded.")
+        click.echo(_conclusion(replay))
     if not replay.holds:
         ctx.exit(EXIT_NEGATIVE)
+
+
+def _conclusion(replay: Replay) -> str:
+    if not replay.holds:
+        return "The session does not come out as it was recorded."
+    left = [file.name for file in replay.files if file.holds is None]
+    return f"The session holds, but for what was not compared: {', '.join(left)}." if left else "The session holds."

@@ -86,10 +86,11 @@ def compare_page(
         made = [page(record, snapshots) for page in pages]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return FileReplay(name, False, f"no page can be made of the log: {type(error).__name__}: {error}")
-    problems = [_first_difference(_words(text, same_machine), _words(again, same_machine)) for again in made]
-    best = min(range(len(made)), key=lambda place: len(problems[place]))
-    if problems[best]:
-        return FileReplay(name, False, f"is not the page that the log gives: {problems[best]}")
+    said, words_made = _words(text, same_machine), [_words(again, same_machine) for again in made]
+    best = max(range(len(made)), key=lambda place: _likeness(said, words_made[place]))
+    problem = _first_difference(said, words_made[best])
+    if problem:
+        return FileReplay(name, False, f"is not the page that the log gives: {problem}")
     shown, taken = _PICTURE.findall(text), _PICTURE.findall(made[best])
     if not shown:
         return FileReplay(name, True, "says what the log says; it has no pictures")
@@ -109,15 +110,25 @@ def _words(text: str, same_machine: bool) -> str:
     return words if same_machine else _STEP_OF_CAPTION.sub("Control step", words)
 
 
+def _likeness(shown: str, made: str) -> tuple[bool, int]:
+    """Give what is the larger the nearer two pages are: whether they are equal, and at which line they part."""
+    return shown == made, _n_equal_lines(shown.splitlines(), made.splitlines())
+
+
+def _n_equal_lines(lines: Sequence[str], expected: Sequence[str]) -> int:
+    """Give the number of lines before the first that differs."""
+    return next(
+        (place for place, (one, other) in enumerate(zip(lines, expected, strict=False)) if one != other),
+        min(len(lines), len(expected)),
+    )
+
+
 def _first_difference(shown: str, made: str) -> str:
     """Name the first line that differs, empty when none does."""
     if shown == made:
         return ""
     lines, expected = shown.splitlines(), made.splitlines()
-    number = next(
-        (place for place, (one, other) in enumerate(zip(lines, expected, strict=False)) if one != other),
-        min(len(lines), len(expected)),
-    )
+    number = _n_equal_lines(lines, expected)
     found, wanted = ((rows[number : number + 1] or ["the end"])[0].strip() for rows in (lines, expected))
     start = next(
         (place for place, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other),
@@ -143,13 +154,30 @@ def _picture_difference(shown: str, taken: str) -> float:
 
 
 def _pixels(text: str, like: NDArray[Any] | None) -> NDArray[np.uint8] | None:
-    """Read a picture; None when it is none, or has not the size of ``like``, which is seen before it is unpacked."""
+    """Read a picture; None when it is no plain one, or has not the size of ``like``, seen before it is unpacked."""
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(io.BytesIO(base64.b64decode(text, validate=True)), formats=["PNG"]) as picture:
+        data = base64.b64decode(text, validate=True)
+        with Image.open(io.BytesIO(data), formats=["PNG"]) as picture:
             if like is not None and picture.size != (like.shape[1], like.shape[0]):
                 return None
-            return np.asarray(picture.convert("RGB"))
+            if picture.mode != "RGB" or not _is_plain(data):
+                return None
+            return np.asarray(picture)
     except (binascii.Error, UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return None
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether a PNG has pixels and nothing else.
+
+    Transparency, animation, colour profiles and the like are parts of their own; with one of them a browser shows
+    something else than the pixels.
+    """
+    names: list[bytes] = []
+    at = len(b"\x89PNG\r\n\x1a\n")
+    while at < len(data):
+        names.append(data[at + 4 : at + 8])
+        at += 12 + int.from_bytes(data[at : at + 4])
+    return names[:1] == [b"IHDR"] and set(names[1:-1]) == {b"IDAT"} and names[-1] == b"IEND"

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,8 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from PIL import Image
 
+from chamber.cli._replay import replay_command
+from chamber.rollout._page_check import compare_page
 from chamber.rollout.config import SessionConfig
 from chamber.rollout.episode import MAX_BYTES, Trajectory
 from chamber.rollout.page import render_session_page
@@ -282,11 +286,36 @@ def test_a_page_whose_words_were_changed_and_sealed_is_found(shown: Path, tmp_pa
 
 def _repainted(page: bytes, change: Callable[[Any], Any]) -> bytes:
     """Exchange the picture of a page for a changed one."""
+    return _saved_again(page, lambda picture: _png(change(picture)))
+
+
+def _saved_again(page: bytes, save: Callable[[Any], bytes]) -> bytes:
+    """Exchange the picture of a page for what is made of it."""
     start = page.index(b"base64,") + len(b"base64,")
     end = page.index(b'"', start)
+    content = save(Image.open(io.BytesIO(base64.b64decode(page[start:end]))))
+    return page[:start] + base64.b64encode(content) + page[end:]
+
+
+def _png(picture: Any, **settings: Any) -> bytes:
     buffer = io.BytesIO()
-    change(Image.open(io.BytesIO(base64.b64decode(page[start:end])))).save(buffer, format="PNG")
-    return page[:start] + base64.b64encode(buffer.getvalue()) + page[end:]
+    picture.save(buffer, format="PNG", **settings)
+    return buffer.getvalue()
+
+
+def _red(picture: Any) -> Any:
+    return Image.new("RGB", picture.size, (255, 0, 0))
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    return len(content).to_bytes(4) + name + content + zlib.crc32(name + content).to_bytes(4)
+
+
+def _with_chunk(picture: Any, name: bytes, content: bytes, *, before: bytes) -> bytes:
+    """Add a part before the first of a kind."""
+    data = _png(picture)
+    at = data.index(before) - 4
+    return data[:at] + _chunk(name, content) + data[at:]
 
 
 def _with_a_spot(picture: Any) -> Any:
@@ -305,13 +334,44 @@ def _of_another_size(picture: Any) -> Any:
     return picture.resize((picture.width // 2, picture.height // 2))
 
 
-@pytest.mark.parametrize("change", [_with_a_spot, _empty, _of_another_size])
+def _invisible(picture: Any) -> Any:
+    """Keep every colour, and let nothing of it be seen."""
+    picture = picture.convert("RGBA")
+    picture.putalpha(0)
+    return picture
+
+
+@pytest.mark.parametrize("change", [_with_a_spot, _empty, _of_another_size, _invisible])
 def test_a_picture_that_the_episode_does_not_give_is_found(shown: Path, tmp_path: Path, change: Callable[[Any], Any]):
     page = _repainted((shown / "index.html").read_bytes(), change)
     folder = forge(shown, tmp_path / "lie", files=files_of(shown, index=page))
     assert not replay_session(folder).holds
     holds, words = verdicts(folder)["index.html"]
     assert (holds, words.partition(":")[0]) == (False, "has a picture that the episode does not give")
+
+
+HIDES = {
+    "animation": lambda picture: _png(picture, save_all=True, default_image=True, append_images=[_red(picture)]),
+    "one colour transparent": lambda picture: _png(picture, transparency=(255, 255, 255)),
+    "profile": lambda picture: _png(picture, icc_profile=b"any"),
+    "gamma": lambda picture: _with_chunk(picture, b"gAMA", (9_000_000).to_bytes(4), before=b"IDAT"),
+    "coding of colours": lambda picture: _with_chunk(picture, b"cICP", bytes([9, 16, 0, 1]), before=b"IDAT"),
+    "turned, said at the end": lambda picture: _with_chunk(
+        picture, b"eXIf", b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x03\0\0\0\0\0\0\0", before=b"IEND"
+    ),
+    "no end": lambda picture: _png(picture)[:-12],
+}
+"""Ways to keep every pixel and to make a browser show something else."""
+
+
+@pytest.mark.parametrize("way", HIDES)
+def test_a_picture_with_the_right_pixels_that_is_shown_otherwise_is_found(shown: Path, tmp_path: Path, way: str):
+    page = (shown / "index.html").read_bytes()
+    plain = forge(shown, tmp_path / "plain", files=files_of(shown, index=_saved_again(page, _png)))
+    assert replay_session(plain).holds, "saved again without a trick it is the same picture"
+    folder = forge(shown, tmp_path / "lie", files=files_of(shown, index=_saved_again(page, HIDES[way])))
+    assert not replay_session(folder).holds
+    assert verdicts(folder)["index.html"][1].startswith("has a picture that the episode does not give")
 
 
 def test_a_picture_that_differs_like_two_graphics_drivers_holds(shown: Path, tmp_path: Path):
@@ -377,6 +437,25 @@ def test_a_page_of_another_version_is_left_open_and_that_is_said(
     (file,) = replay.files
     assert file.holds is None
     assert file.words.endswith("it was made with jinja2 1.0, where pages may look different")
+    done = CliRunner().invoke(replay_command, [str(folder)])
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[-1] == "The session holds, but for what was not compared: index.html."
+
+
+def test_the_last_word_is_short_when_all_was_compared(shown: Path):
+    done = CliRunner().invoke(replay_command, [str(shown)])
+    assert done.stdout.splitlines()[-1] == "The session holds."
+
+
+def test_of_several_pages_the_difference_to_the_nearest_is_named(honest: Path):
+    pages = [lambda *_: "other\n", lambda *_: f"first\nsecond\n{'a long line ' * 9}\n"]
+    compared = compare_page(
+        b"first\nsecond\nforged\n", read_session(honest), [], pages, why_no_pictures="", same_machine=True
+    )
+    assert compared.holds is False
+    assert "line 3 has 'forged', not 'a long line" in compared.words
+    is_there = compare_page(b"other\n", read_session(honest), [], pages[::-1], why_no_pictures="", same_machine=True)
+    assert is_there.holds
 
 
 def test_nothing_is_compared_with_a_log_that_does_not_hold(shown: Path, tmp_path: Path):
