@@ -1,8 +1,8 @@
 """Frozen teammates: black boxes that a robot meets and cannot train.
 
 The nouns: a :class:`PartnerSpec` says who a partner is; :func:`load_partner` makes one of it; every partner is a
-:class:`FrozenPartner`, that is ``reset`` and ``act``. Controllers of arms are imported when they are first asked for,
-because they bring compiled kinematics.
+:class:`FrozenPartner`, that is ``reset`` and ``act``. Controllers of arms are imported on first use, so that
+a list or a help text stays fast.
 """
 
 import importlib

@@ -42,21 +42,27 @@ class ArmPartner(PartnerBase):
     needed, or one that is not finite, counts as missing too.
 
     Args:
-        spec: ``extra`` may hold the keys of ``defaults``, as text, and ``urdf_path``, the file of another chain. An
-            unknown key has no effect and gives a ``UserWarning``.
+        spec: ``extra`` may hold the keys of ``defaults``, as text. An unknown key has no effect and gives a
+            ``UserWarning``.
 
     Raises:
         ValueError: a parameter is no finite number, or out of its range.
     """
 
-    defaults: ClassVar[Mapping[str, str]] = {"uid": "panda_wristcam", "base_xyz": "0,0,0", "base_yaw_deg": "0"}
-    """Every parameter and its default: ``uid``, and the pose of the arm's base in the world, m and degrees about z."""
+    defaults: ClassVar[Mapping[str, str]] = {
+        "uid": "panda_wristcam",
+        "base_xyz": "0,0,0",
+        "base_yaw_deg": "0",
+        "urdf_path": "",
+    }
+    """Every parameter and its default: ``uid``, the pose of the arm's base in the world, m and degrees about z, and the
+    file of another chain than the built-in one."""
     units: ClassVar[Mapping[str, str]] = {"base_xyz": "m", "base_yaw_deg": "degrees"}
     """Units of parameters that have one."""
 
     def __init__(self, spec: PartnerSpec) -> None:
         super().__init__(spec)
-        warn_about_unknown_keys(spec, {*self.defaults, "urdf_path"})
+        warn_about_unknown_keys(spec, self.defaults.keys())
         self._uid = self._text("uid")
         self._base_position = finite_floats("base_xyz", self._text("base_xyz"), count=3)
         yaw = math.radians(self._number("base_yaw_deg", minimum=-math.inf))

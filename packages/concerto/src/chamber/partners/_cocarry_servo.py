@@ -89,7 +89,7 @@ class CoCarryServoPartner(ArmPartner):
         if abs(end_sign) != 1.0:
             raise ValueError(f"end_sign must be 1 or -1; got {self._text('end_sign')!r}")
         self._end_offset = np.array([end_sign * self._number("bar_half_len"), 0.0, 0.0])
-        self._arm = self._make_arm(spec.extra.get("urdf_path"))
+        self._arm = self._make_arm(self._text("urdf_path") or None)
         self._chain: SerialChain | None = getattr(self._arm, "chain", None)
         self._base: tuple[list[float], list[list[float]]] = (self._base_position.tolist(), self._base_rotation.tolist())
         self._n_rows = 0

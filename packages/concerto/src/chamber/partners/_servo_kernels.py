@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from chamber.agents._chain_kernels import tcps_and_jacobians
 from chamber.partners._arm_control import CONTROL_PERIOD_S, JOINT_STEP_PER_ACTION_RAD
-from chamber.partners._servo_numbers import QUATERNION_FLOOR, SMALLEST_ANGLE_RAD
+from chamber.partners._servo_numbers import QUATERNION_FLOOR
 
 __all__ = [
     "damped_command",
-    "rotation_vector",
     "rotations_from_quaternions",
     "servo",
     "servo_on_chain",
@@ -247,31 +246,3 @@ def rotations_from_quaternions(quaternions: FloatArray) -> FloatArray:
         rotation[2, 1] = 2.0 * (y * z + w * x)
         rotation[2, 2] = 1.0 - 2.0 * (x * x + y * y)
     return rotations
-
-
-@njit(cache=True, error_model="numpy")
-def rotation_vector(rotation: FloatArray) -> FloatArray:
-    """Give axis times angle of a rotation, angle in [0, pi], shape ``(3,)``; zero below 1e-6 rad.
-
-    By way of the quaternion (Shepperd 1978), which is well conditioned at every angle, half a turn included.
-    """
-    r = rotation
-    trace = r[0, 0] + r[1, 1] + r[2, 2]
-    vector = np.empty(3)
-    i = 0
-    for axis in range(1, 3):
-        if r[axis, axis] > r[i, i]:
-            i = axis
-    if trace > r[i, i]:
-        real = 1.0 + trace
-        vector[0], vector[1], vector[2] = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
-    else:
-        j, k = (i + 1) % 3, (i + 2) % 3
-        real = r[k, j] - r[j, k]
-        vector[i] = 1.0 + r[i, i] - r[j, j] - r[k, k]
-        vector[j], vector[k] = r[j, i] + r[i, j], r[k, i] + r[i, k]
-    length = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])
-    angle = 2.0 * math.atan2(length, abs(real))
-    if not angle >= SMALLEST_ANGLE_RAD:
-        return np.zeros(3)
-    return vector * (math.copysign(angle, real) / length)

@@ -144,7 +144,7 @@ def damped_numbers(jacobian: Sequence[Sequence[float]], motion: Sequence[float],
         matrix.append(squared)
     try:
         x, y, z, u, v, w = _solve_six(matrix, motion)
-    except (ValueError, ZeroDivisionError):  # the root of a negative pivot, or by one of zero: not positive definite
+    except (ValueError, ZeroDivisionError):  # a pivot that is negative, zero or no number: not positive definite
         return [0.0] * len(jacobian[0])
     return [
         within((0.0 + a * x + b * y + c * z + d * u + e * v + f * w) / JOINT_STEP_PER_ACTION_RAD, 1.0)
@@ -153,7 +153,11 @@ def damped_numbers(jacobian: Sequence[Sequence[float]], motion: Sequence[float],
 
 
 def _solve_six(matrix: Sequence[float], motion: Sequence[float]) -> tuple[float, float, float, float, float, float]:
-    """Solve by Cholesky for a lower triangle, row by row, written out: loops would take three times as long."""
+    """Solve by Cholesky for a lower triangle, row by row, written out: loops would take three times as long.
+
+    Raises:
+        ValueError, ZeroDivisionError: the matrix is not positive definite.
+    """
     (
         xx,
         yx, yy,
@@ -189,6 +193,8 @@ def _solve_six(matrix: Sequence[float], motion: Sequence[float]) -> tuple[float,
     wu = (wu - wx * ux - wy * uy - wz * uz) / uu
     wv = (wv - wx * vx - wy * vy - wz * vz - wu * vu) / vv
     ww = sqrt(ww - wx * wx - wy * wy - wz * wz - wu * wu - wv * wv)
+    if not ww > 0.0:  # a pivot that is no number makes the last one none
+        raise ValueError("the matrix is not positive definite")
     w = (w - wx * x - wy * y - wz * z - wu * u - wv * v) / ww
     # The factor is done, and the forward substitution with it; back.
     w = w / ww
@@ -201,7 +207,9 @@ def _solve_six(matrix: Sequence[float], motion: Sequence[float]) -> tuple[float,
 
 
 def rotation_vector_numbers(rotation: Sequence[Sequence[float]]) -> Triple:
-    """Give what `chamber.partners._servo_kernels.rotation_vector` gives: axis times angle, zero below 1e-6 rad.
+    """Give axis times angle of a rotation, angle in [0, pi]; zero below 1e-6 rad.
+
+    By way of the quaternion (Shepperd 1978), which is well conditioned at every angle, half a turn included.
 
     Args:
         rotation: 3 rows of 3 numbers.
@@ -235,7 +243,7 @@ def long_axis(quaternion: Sequence[float]) -> Triple:
 
 
 def local_z(quaternion: Sequence[float]) -> Triple:
-    """Give the third column of it: where the z axis points.
+    """Give the third column of the rotation: where its z axis points.
 
     Args:
         quaternion: ``(w, x, y, z)`` of any length.

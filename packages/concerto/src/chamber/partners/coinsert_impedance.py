@@ -92,7 +92,7 @@ class _CoInsertPartner(ArmPartner):
         self._damping = self._number("damping")
         self._step_max = self._number("step_max")
         self._hold_gain = self._number("ori_hold_gain")
-        self._arm: Any = PandaJacobianProvider(spec.extra.get("urdf_path"))
+        self._arm: Any = PandaJacobianProvider(self._text("urdf_path") or None)
         self._forget()
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,12 +16,12 @@ from chamber.agents.xarm6_jacobian import XArm6JacobianProvider
 from chamber.partners._arm_control import CommandDelay, read_rows
 from chamber.partners._servo_kernels import (
     damped_command,
-    rotation_vector,
     rotations_from_quaternions,
     servo,
     servo_on_chain,
 )
 from chamber.partners._servo_numbers import (
+    SMALLEST_ANGLE_RAD,
     damped_numbers,
     local_z,
     long_axis,
@@ -36,6 +38,28 @@ def rotation_about(axis: np.ndarray, angle: float) -> np.ndarray:
     x, y, z = axis / np.linalg.norm(axis)
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
+
+
+def rotation_vector(rotation: np.ndarray) -> np.ndarray:
+    """Give axis times angle by way of the quaternion, with the axes numbered instead of written out."""
+    r = rotation
+    trace = r[0, 0] + r[1, 1] + r[2, 2]
+    vector = np.empty(3)
+    i = 0
+    for axis in range(1, 3):
+        if r[axis, axis] > r[i, i]:
+            i = axis
+    if trace > r[i, i]:
+        real = 1.0 + trace
+        vector[0], vector[1], vector[2] = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
+    else:
+        j, k = (i + 1) % 3, (i + 2) % 3
+        real = r[k, j] - r[j, k]
+        vector[i] = 1.0 + r[i, i] - r[j, j] - r[k, k]
+        vector[j], vector[k] = r[j, i] + r[i, j], r[k, i] + r[i, k]
+    length = math.sqrt(vector[0] * vector[0] + vector[1] * vector[1] + vector[2] * vector[2])
+    angle = 2.0 * math.atan2(length, abs(real))
+    return vector * (math.copysign(angle, real) / length) if angle >= SMALLEST_ANGLE_RAD else np.zeros(3)
 
 
 class TestDampedInverse:
@@ -69,6 +93,12 @@ class TestDampedInverse:
             commands.append(damped_command(jacobian, motion, damping))
             numbers = damped_numbers(jacobian.tolist(), motion.tolist(), damping)
             assert np.array(numbers).tobytes() == commands[-1].tobytes()
+            with_nan = jacobian.copy()
+            with_nan[k % 6, k % 7] = np.nan
+            for broken in (with_nan, 1e160 * jacobian):
+                numbers = damped_numbers(broken.tolist(), motion.tolist(), damping)
+                assert np.array(numbers).tobytes() == damped_command(broken, motion, damping).tobytes()
+                np.testing.assert_array_equal(numbers, np.zeros(7))
         assert (np.abs(commands) == 1.0).any()
         assert np.any(commands[::10], axis=1).all() == (damping > 0.0)
         assert np.any(commands[2::10], axis=1).all()
