@@ -161,7 +161,7 @@ class _Reading(spaces.Box):
         return numbers.shape == self.shape and not np.isnan(numbers).any()
 
 
-class HandoverPlaceEnv(RefusesWhenClosed, gym.Env[Observation, FloatArray]):
+class HandoverPlaceEnv(RefusesWhenClosed[Observation, FloatArray]):
     """Two steps: the presenter's, with reward 0, and the ego's, with reward 1 if the part is seated, else 0.
 
     Observation: ``phase``; ``target_pose`` (x, y in m and yaw in rad); ``spec`` with the limits and the budget;

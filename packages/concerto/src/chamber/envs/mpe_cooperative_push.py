@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
@@ -59,7 +58,7 @@ FloatArray = NDArray[np.float64]
 _Point = tuple[float, float]
 
 
-class MPECooperativePushEnv(RefusesWhenClosed, gym.Env[Observation, dict[str, Any]]):
+class MPECooperativePushEnv(RefusesWhenClosed[Observation, dict[str, Any]]):
     """Both robots share the reward: minus the sum over landmarks of the distance to the nearest robot.
 
     An action is a velocity command per robot, ``Box(-1, 1, (2,), float32)``; it is clipped to that box and reached

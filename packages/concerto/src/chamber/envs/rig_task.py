@@ -56,7 +56,7 @@ class EpisodeStart:
     goal: FloatArray = field(default_factory=lambda: np.zeros(3))
 
 
-class RigTaskEnv(RefusesWhenClosed, gym.Env[Observation, dict[str, Any]], ABC):
+class RigTaskEnv(RefusesWhenClosed[Observation, dict[str, Any]], ABC):
     """Base class of tasks that run on a `chamber.sim.backend.RigBackend`.
 
     ``reset(seed=k)`` starts episode ``k`` of the run that ``root_seed`` names, and with several copies episode ``k +

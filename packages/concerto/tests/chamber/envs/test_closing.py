@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
@@ -20,6 +21,7 @@ from chamber.envs import (
     PerAgentActionRepeatWrapper,
     TextureFilterObsWrapper,
 )
+from chamber.envs._closing import RefusesWhenClosed
 from chamber.envs.cocarry import make_cocarry_env
 from chamber.envs.cocarry_blind_mask import CoCarryEgoBlindMask
 from chamber.envs.cocarry_obs import make_cocarry_training_env
@@ -88,3 +90,21 @@ def test_a_closed_environment_does_not_close_another_one() -> None:
     first.close()
     second.reset(seed=0)
     second.step(second.action_space.sample())
+
+
+def test_what_stands_behind_it_is_closed_too():
+    closed: list[str] = []
+
+    class Window(gymnasium.Env[Any, Any]):
+        def close(self) -> None:
+            closed.append("window")
+            super().close()
+
+    class Room(RefusesWhenClosed[Any, Any], Window):
+        pass
+
+    room = Room()
+    room.close()
+    assert closed == ["window"]
+    with pytest.raises(ClosedEnvironmentError, match=r"Room was closed before step\(\)"):
+        room._require_open("step")
