@@ -20,12 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from chamber.arm_demo import GUARDED, MATCHED, ONE_ARM, UNGUARDED, demo_rounds
 from chamber.benchmarks.training_runner import run_training
 from chamber.cell.record import read_cell_record
 from chamber.cell_report.trajectories import trajectory_figure
 from chamber.configs import shipped_config_path
 from chamber.learning import load_policy
+from chamber.rollout.arm_rounds import GUARDED, MATCHED, ONE_ARM, UNGUARDED, demo_rounds
 from chamber.rollout.config import SessionConfig, TrainedEgo, make_environment, make_team
 from chamber.rollout.guard import Guard
 from chamber.rollout.pictures import Frame, captioned, png_bytes

@@ -11,7 +11,6 @@ import click
 from chamber.rollout.arm_rounds import (
     GUARDED,
     MATCHED,
-    ONE_ARM,
     UNGUARDED,
     demo_page,
     demo_rounds,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from chamber.rollout.config import SessionConfig
     from chamber.rollout.snapshots import SessionPictures
 
-__all__ = ["GUARDED", "MATCHED", "ONE_ARM", "UNGUARDED", "demo_rounds", "run_demo", "smallest_gap_m"]
+__all__ = ["run_demo"]
 
 
 @click.command("cocarry")

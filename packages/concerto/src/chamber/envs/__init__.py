@@ -3,7 +3,7 @@
 An observation is a nested dictionary, ``obs["agent"][uid][channel]``; an action is a dictionary keyed by robot
 uid. Needs Gymnasium: ``pip install "ripieno-concerto[chamber]"``. Tasks with arms need MuJoCo too, when they are built.
 
-The names of pick-and-place load on first use, because they bring compiled code.
+The names of pick-and-place load on first use, so that a list or a help text stays fast.
 """
 
 from __future__ import annotations
