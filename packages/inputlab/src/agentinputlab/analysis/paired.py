@@ -10,10 +10,21 @@ from typing import Any, NamedTuple
 
 from agentinputlab.contracts.errors import ValidationError
 
-__all__ = ["Outcome", "PairedOutcome", "PairedSummary", "SignTest", "exact_sign_test", "summarise_pairs"]
+__all__ = [
+    "NO_INTERVAL",
+    "Outcome",
+    "PairedOutcome",
+    "PairedSummary",
+    "SignTest",
+    "exact_sign_test",
+    "is_known_interval",
+    "summarise_pairs",
+]
 
 CONFIDENCE = 0.95
 N_RESAMPLES = 10_000
+NO_INTERVAL = "no interval: every task differs by the same amount"
+"""What a reader is told in place of an interval of width zero."""
 
 
 class Outcome(StrEnum):
@@ -137,7 +148,8 @@ class PairedSummary:
         baseline_mean: mean baseline score of the scored pairs, None when there are none.
         treatment_mean: mean treatment score of the scored pairs, None when there are none.
         difference: sum of the differences divided by ``expected``; an unresolved pair adds nothing to the sum.
-        difference_interval: 95 % paired bootstrap interval of ``difference``.
+        difference_interval: 95 % paired bootstrap interval of ``difference``; of width zero, and no knowledge, when
+            every pair differs by the same amount, see `is_known_interval`.
         difference_bounds: ``difference`` if every unresolved pair had been lost, and if every one had been won, by
             ``score_range``.
         p_value: of the exact sign test; None when no pair was scored.
@@ -216,6 +228,23 @@ def summarise_pairs(
         p_value_worst=exact_sign_test(max(wins, losses), behind).p_value,
         win_share=test.win_share,
     )
+
+
+def is_known_interval(interval: Sequence[float]) -> bool:
+    """Tell whether a bootstrap interval says anything.
+
+    Pairs that all differ by the same amount give that amount in every resample: the interval has no width, because
+    nothing varied, and not because the difference is known.
+
+    Args:
+        interval: low and high.
+
+    Examples:
+        >>> is_known_interval((1.0, 1.0)), is_known_interval((0.0, 1.0))
+        (False, True)
+    """
+    low, high = interval
+    return not math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _mean(scores: Sequence[float | None]) -> float | None:

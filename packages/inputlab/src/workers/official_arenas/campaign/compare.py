@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agentinputlab.analysis.multiplicity import holm
-from agentinputlab.analysis.paired import PairedOutcome, summarise_pairs
+from agentinputlab.analysis.paired import NO_INTERVAL, PairedOutcome, is_known_interval, summarise_pairs
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.errors import InputError, IntegrityError
 from workers.official_arenas.campaign.collect import collect_rows
@@ -282,9 +282,10 @@ def _sentence(row: Mapping[str, Any]) -> str:
         for value in (row["difference_a"], row["difference_b"], row["difference"], *row["difference_interval"])
     )
     unit = "points" if row["metric"] == PRIMARY_METRIC else f"in {row['metric']}"
+    between = f"95 % {low} to {high}" if is_known_interval(row["difference_interval"]) else NO_INTERVAL
     numbers = (
         f"The change made {in_a} {unit} in A and {in_b} in B; B minus A, task by task, {apart} "
-        f"(95 % {low} to {high}), exact p {_p(row['p_value'])}"
+        f"({between}), exact p {_p(row['p_value'])}"
     )
     if row["p_value_holm"] != row["p_value"]:
         numbers += f", corrected {_p(row['p_value_holm'])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agentinputlab.analysis.paired import is_known_interval
 from ripieno.report import FIGURE_STYLE, PALETTE
 from workers.official_arenas.campaign.plan import CampaignPlan
 from workers.official_arenas.campaign.results import PRIMARY_METRIC, PairResult, PairStatus, metric_of
@@ -53,7 +54,10 @@ def kind_of(row: PairResult) -> tuple[str, str, str]:
 
 
 def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw the difference of every comparison with its interval, and dashed where unscored pairs could move it."""
+    """Draw the difference of every comparison with its interval, and dashed where unscored pairs could move it.
+
+    A point without a bar has no interval, see `is_known_interval`.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -68,7 +72,8 @@ def difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
             if row["unresolved"] and bounds:
                 axes.plot(bounds, [place, place], color=PALETTE[6], linewidth=1.0, linestyle=(0, (2, 2)))
             if row["scored"]:
-                axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
+                if is_known_interval(row["difference_interval"]):
+                    axes.plot([low, high], [place, place], color=PALETTE[0], linewidth=3.0, solid_capstyle="butt")
                 axes.plot([scale * row["difference"]], [place], "o", color=PALETTE[0], markersize=7)
         axes.axvline(0.0, color="#000000", linewidth=0.8)
         axes.set_yticks(

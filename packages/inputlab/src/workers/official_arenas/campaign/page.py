@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from agentinputlab.analysis.paired import NO_INTERVAL, is_known_interval
 from agentinputlab.analysis.power import required_pairs
 from agentinputlab.contracts.errors import ValidationError
 from ripieno.canonical import canonical_json
@@ -99,10 +100,8 @@ def verdict_sentence(row: Mapping[str, Any]) -> str:
             f"{tasks} it scored higher than the original input on {row['wins']}, and lower on {row['losses']}; "
             f"{row['ties']} came out the same"
         )
-    number = (
-        f"Difference {_difference(row)} (95 % {_interval(row, row['difference_interval'])}), "
-        f"exact p {_p(row['p_value'])}"
-    )
+    between = f"95 % {_interval(row, row['difference_interval'])}" if _has_interval(row) else NO_INTERVAL
+    number = f"Difference {_difference(row)} ({between}), exact p {_p(row['p_value'])}"
     corrected = f", corrected {_p(row['p_value_holm'])}" if row["p_value_holm"] != row["p_value"] else ""
     return f"{name}: {counts}{_missing(row)}. {number}{corrected}. {_meaning(row)}"
 
@@ -149,7 +148,7 @@ def explanation(row: Mapping[str, Any], alpha: float, *, comparisons: int = 1) -
     if not differing:
         return (
             f"{name}: no task came out differently{_missing(row)}. "
-            "Tasks on which both sides agree cannot tell them apart."
+            f"Tasks on which both sides agree cannot tell them apart.{_why_no_interval(row)}"
         )
     chance = (
         f"{name}: {differing} of {row['expected']} tasks came out differently, {row['wins']} in favour of the changed "
@@ -158,7 +157,7 @@ def explanation(row: Mapping[str, Any], alpha: float, *, comparisons: int = 1) -
         f"{_share(alpha)}"
     )
     needed = _tasks_needed(row, alpha / comparisons)
-    return f"{chance}. {_meaning(row)}{_why_not_the_interval(row)}{needed}"
+    return f"{chance}. {_meaning(row)}{_why_no_interval(row)}{_why_not_the_interval(row)}{needed}"
 
 
 def _corrected(row: Mapping[str, Any], comparisons: int) -> str:
@@ -167,9 +166,22 @@ def _corrected(row: Mapping[str, Any], comparisons: int) -> str:
     return f", which counts as {_share(row['p_value_holm'])} because {comparisons} comparisons were made"
 
 
+def _has_interval(row: Mapping[str, Any]) -> bool:
+    return is_known_interval(row["difference_interval"])
+
+
+def _why_no_interval(row: Mapping[str, Any]) -> str:
+    if _has_interval(row):
+        return ""
+    return (
+        " There is no interval: it is found by drawing tasks again and again, and where every task differs by the same "
+        "amount every draw gives the same mean, however few tasks there are."
+    )
+
+
 def _why_not_the_interval(row: Mapping[str, Any]) -> str:
     low, high = row["difference_interval"]
-    if row["verdict"] != "not shown" or low <= 0.0 <= high:
+    if row["verdict"] != "not shown" or low <= 0.0 <= high or not _has_interval(row):
         return ""
     return " The 95 % interval leaves zero out, but it is rough with few differing tasks: the exact test decides."
 
@@ -243,7 +255,9 @@ def _comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> Table:
         "Same": lambda row: row["ties"],
         "No score": lambda row: row["unresolved"],
         "Points" if solves else "Mean": lambda row: _amount(row, row["difference"]) if row["scored"] else "none",
-        "95 %": lambda row: _interval(row, row["difference_interval"]) if row["scored"] else "none",
+        "95 %": lambda row: (
+            _interval(row, row["difference_interval"]) if row["scored"] and _has_interval(row) else "none"
+        ),
         "If unscored were lost / won": lambda row: _interval(row, row["difference_bounds"]),
         "Exact p": lambda row: _p(row["p_value"]),
         "Corrected p": lambda row: _p(row["p_value_holm"]),
@@ -386,6 +400,11 @@ def _difference_figure(comparisons: Sequence[Mapping[str, Any]]) -> Figure:
         f"Difference in {'solved tasks' if all(map(_solves, comparisons)) else comparisons[0]['metric']}, "
         "with its 95 % interval. A bar that crosses zero does not show a difference; "
         "whether one that does not cross it does, the exact test decides."
+        + (
+            " A point without a bar has no interval: every task differs by the same amount."
+            if any(row["scored"] and not _has_interval(row) for row in comparisons)
+            else ""
+        )
         + (" Dashed: where unscored pairs could move it." if any(map(_is_dashed, comparisons)) else ""),
         "; ".join(
             f"{row['treatment']}: {_difference(row) if row['scored'] else 'nothing scored'}" for row in comparisons
