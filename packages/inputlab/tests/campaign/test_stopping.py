@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +123,33 @@ def test_the_option_is_there_where_a_plan_is_run(tmp_path: Path) -> None:
     done = invoke("campaign", "run", plan, "--out", tmp_path / "out", "--execute", "--stop-after-failures", "2")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "pairs were not started" in done.stderr
+
+
+def test_going_on_says_how_many_pairs_are_left_and_what_they_can_cost(tmp_path: Path) -> None:
+    with ChatServer(scripted_server.respond) as server:
+        words = ["retail", "run", "--treatment", "plan.plan_and_solve.ps_prompt", "--tasks", "4", "--split", "train"]
+        words += ["--model-url", server.base_url, "--model", "small", "--no-fsync", "--out", str(tmp_path / "out")]
+        assert "Begun" not in invoke(*words).stderr
+        whole = json.loads(invoke(*words, "--json").stdout)
+        assert invoke(*words, "--execute").exit_code == 0
+        assert "0 pairs are left to play.\nCost: none. No model is asked again." in invoke(*words).stderr
+        forget_last_pair(tmp_path / "out")
+        shown = invoke(*words).stderr
+        left = json.loads(invoke(*words, "--json").stdout)["left"]
+        done = invoke(*words, "--execute")
+    assert "1 pair is left to play." in shown
+    assert left["pairs"] == 1
+    assert left["cost_at_most"]["model_calls"] == whole["cost_at_most"]["model_calls"] // 4
+    assert f"at most {left['cost_at_most']['model_calls']} model calls" in shown
+    assert "Playing the 1 of 4 pairs that are left" in done.stderr
+
+
+def forget_last_pair(out: Path) -> None:
+    """What a kill before the last pair leaves."""
+    last = json.loads((out / "requests" / "index.json").read_bytes())[-1]
+    shutil.rmtree(out / "pairs" / last["slot"] / last["cell_id"])
+    for name in ("results.json", "analysis.json", "index.html", "campaign.json"):
+        (out / name).unlink()
+    for name in ("cells.jsonl", "events.jsonl"):  # without the closing record and the one before
+        lines = (out / name).read_bytes().splitlines(keepends=True)
+        (out / name).write_bytes(b"".join(lines[:-2]))

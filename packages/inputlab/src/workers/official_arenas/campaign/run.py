@@ -33,6 +33,7 @@ from workers.official_arenas.campaign.preflight import (
     slot_config,
     slot_spends,
 )
+from workers.official_arenas.campaign.remaining import pairs_left
 from workers.official_arenas.campaign.results import PairResult, analyse
 from workers.official_arenas.campaign.steps import capture_slot, prepare_pairs, run_interventions, run_pairs
 from workers.official_arenas.protocol import OfficialArenaError, content_hash
@@ -143,7 +144,8 @@ def _measure(
     run_interventions(folder, executor, workers, progress=progress)
     _require_whole(folder)
     index = prepare_pairs(folder)
-    note(f"Playing {len(index)} pairs")
+    left = len(pairs_left(folder.root, index))
+    note(f"Playing {left} pairs" if left == len(index) else f"Playing the {left} of {len(index)} pairs that are left")
     run_pairs(folder, index, executor, workers, progress=progress, stop_after_failures=stop_after_failures)
 
 

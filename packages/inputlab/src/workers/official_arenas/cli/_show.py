@@ -6,6 +6,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,10 +22,18 @@ EXIT_NOT_READY = 2
 EXIT_FAILURES = 3
 
 
-def print_preflight(plan: CampaignPlan, found: Preflight, *, as_json: bool, err: bool = False) -> None:
-    """Print what a campaign needs and can cost at most."""
+def print_preflight(
+    plan: CampaignPlan, found: Preflight, *, as_json: bool, err: bool = False, folder: Path | None = None
+) -> None:
+    """Print what a campaign needs and can cost at most; of one that was begun in the folder, what is left of it."""
+    from workers.official_arenas.campaign.remaining import remaining
+
+    left = None if folder is None else remaining(plan, found, folder)
     if as_json:
-        click.echo(json.dumps({"plan_hash": plan.plan_hash, **found.as_dict()}), err=err)
+        record = {"plan_hash": plan.plan_hash, **found.as_dict()}
+        if left is not None:
+            record["left"] = {"pairs": left.pairs, "cost_at_most": left.cost.as_dict()}
+        click.echo(json.dumps(record), err=err)
         return
     click.echo(
         f"{plan.arena}, split {plan.split}: {_count(len(found.tasks), 'task')} x "
@@ -32,16 +41,22 @@ def print_preflight(plan: CampaignPlan, found: Preflight, *, as_json: bool, err:
         f"{_count(found.pairs, 'pair')}, each played once.",
         err=err,
     )
-    if not found.spends:
+    if left is not None:
+        are = "is" if left.pairs == 1 else "are"
+        click.echo(f"Begun before in {folder}: {_count(left.pairs, 'pair')} {are} left to play.", err=err)
+    if left is not None and not left.pairs:
+        click.echo("Cost: none. No model is asked again.", err=err)
+    elif not found.spends:
         click.echo("Cost: none. Every model is scripted and runs in this process.", err=err)
     else:
-        for row in found.cost.calls:
+        cost = (left or found).cost
+        for row in cost.calls:
             click.echo(
                 f"  at most {_number(row.model_calls)} calls, {_number(row.input_tokens)} tokens read, "
                 f"{_number(row.output_tokens)} written, {_money(row.cost)}: {row.purpose} ({row.slot})",
                 err=err,
             )
-        click.echo(f"Cost: at most {_number(found.cost.model_calls)} model calls, {_money(found.cost.cost)}.", err=err)
+        click.echo(f"Cost: at most {_number(cost.model_calls)} model calls, {_money(cost.cost)}.", err=err)
     for blocker in found.blockers:
         click.echo(f"Not ready: {blocker}", err=err)
 

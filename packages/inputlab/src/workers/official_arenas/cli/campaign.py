@@ -423,11 +423,11 @@ def _run(
 
     found = preflight(plan)
     if not execute or not found.is_ready:
-        print_preflight(plan, found, as_json=as_json)
+        print_preflight(plan, found, as_json=as_json, folder=out)
         if found.is_ready:
             click.echo("Nothing was started. Add --execute to start.", err=True)
         ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
-    print_preflight(plan, found, as_json=False, err=True)
+    print_preflight(plan, found, as_json=False, err=True, folder=out)
     result = run_campaign(
         plan,
         out,

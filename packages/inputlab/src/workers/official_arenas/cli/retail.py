@@ -133,10 +133,10 @@ def run(
     with answered(ctx):
         plan = _plan(options)
         found = preflight(plan)
-        print_preflight(plan, found, as_json=False, err=True)
+        print_preflight(plan, found, as_json=False, err=True, folder=out)
         if not found.is_ready or (found.spends and not execute):
             if as_json:
-                print_preflight(plan, found, as_json=True)
+                print_preflight(plan, found, as_json=True, folder=out)
             if found.is_ready:
                 for problem in key_problems(plan):
                     click.echo(f"Needed to start: {problem}", err=True)
