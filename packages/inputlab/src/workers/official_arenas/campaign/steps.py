@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agentinputlab.backends.answered import noting_answers
@@ -50,8 +51,6 @@ _SPEAKING = frozenset(f"{kind.__module__}.{kind.__qualname__}" for kind in (Offi
 """Errors whose texts are fixed sentences that quote neither a request nor a conversation."""
 MadeRequest = tuple[str, str] | tuple[()]
 """SHA-256 and cell id of a request; empty when nothing is known of it but that it is there."""
-_CELL_IDS: dict[str, str] = {}
-"""Of requests that were just made, their SHA-256 -> cell id; the index takes them out."""
 
 
 def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str, str], None]) -> None:
@@ -87,10 +86,14 @@ def capture_slot(folder: CampaignFolder, slot: ModelSlot, on_task: Callable[[str
 
 def run_interventions(
     folder: CampaignFolder, executor: Executor, workers: int | None, *, progress: bool | None
-) -> None:
-    """Run every treatment once on every captured task and keep the request that a pair will be played from."""
+) -> dict[str, str]:
+    """Run every treatment once on every captured task and keep the request that a pair will be played from.
+
+    Returns:
+        SHA-256 -> cell id of the requests that were just made, for `prepare_pairs`.
+    """
     if "interventions" in folder.events:
-        return
+        return {}
     cells = [
         {**bound, "treatment": treatment.name, "task": task}
         for bound in (_bound_to(folder, slot.name) for slot in folder.plan.slots)
@@ -117,10 +120,10 @@ def run_interventions(
         for cell, outcome in zip(cells, outcomes, strict=True)
         if outcome.value is not None
     ]
-    _CELL_IDS.update(outcome.value for outcome in outcomes if outcome.value)
     done: dict[str, Any] = {"requested": len(made), "requests_sha256": requests_hash(folder.root, made)}
     answered = answered_by_hash(folder.root)
     folder.record("interventions", done if answered is None else {**done, "answered_by_sha256": answered})
+    return dict(outcome.value for outcome in outcomes if outcome.value)
 
 
 def intervene(cell: Mapping[str, str]) -> MadeRequest | None:
@@ -168,11 +171,16 @@ def intervene(cell: Mapping[str, str]) -> MadeRequest | None:
         return ()  # the index will say what is wrong with it
 
 
-def prepare_pairs(folder: CampaignFolder) -> list[dict[str, str]]:
-    """Name the pairs that can be played and bind one execution scope per slot to exactly them."""
+def prepare_pairs(folder: CampaignFolder, known: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, str]]:
+    """Name the pairs that can be played and bind one execution scope per slot to exactly them.
+
+    Args:
+        folder: the campaign.
+        known: SHA-256 of a request -> its cell id; of any other request it is worked out.
+    """
     index_path = folder.place("requests", "index.json")
     if not index_path.exists():
-        write_json(index_path, _index(folder))
+        write_json(index_path, _index(folder, known))
     index: list[dict[str, str]] = read_json(index_path)
     for slot in folder.plan.slots:
         cell_ids = [row["cell_id"] for row in index if row["slot"] == slot.name]
@@ -346,14 +354,14 @@ def _pair_session(
     return retail_driver.PairSession(environment, durable=bound.plan.durable)
 
 
-def _index(folder: CampaignFolder) -> list[dict[str, str]]:
+def _index(folder: CampaignFolder, known: Mapping[str, str]) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = []
     for slot in folder.plan.slots:
         for treatment in folder.plan.treatments:
             for task in captured_tasks(folder.root, slot.name):
                 request = Path(f"{folder.root}/requests/{slot.name}/{treatment.name}/{task}.json")
                 if request.exists():
-                    cell_id = _CELL_IDS.pop(_sha256(request), None) or retail_driver.cell_id(read_json(request))
+                    cell_id = known.get(_sha256(request)) or retail_driver.cell_id(read_json(request))
                     rows.append({"slot": slot.name, "treatment": treatment.name, "task": task, "cell_id": cell_id})
     return rows
 
