@@ -19,7 +19,7 @@ from chamber.rollout._album import Album
 from chamber.rollout._shown_files import FileReplay, compare_shown_files
 from chamber.rollout.config import SessionConfig, make_environment, make_team
 from chamber.rollout.episode import Episode, Trajectory, play_episode
-from chamber.rollout.session import Page, RoundRecord, SessionRecord, read_session, trajectory_name
+from chamber.rollout.session import Page, RoundRecord, SessionRecord, read_session, session_seeds, trajectory_name
 from ripieno import run as run_folders
 from ripieno._layout import check_artifact_name
 from ripieno.errors import InputError, IntegrityError
@@ -107,7 +107,10 @@ def replay_session(
     _require_what_was_planned(folder, record, is_complete=manifest["status"] == "complete")
     if manifest.get("summary") not in (None, {played.name: played.summary() for played in record.rounds}):
         raise IntegrityError(f"{folder}: the summary in run.json does not say what the log says")
+    if manifest["seeds"] != session_seeds({played.name: played.config for played in record.rounds}):
+        raise IntegrityError(f"{folder}: the seeds in run.json are not those of the configuration")
     same_machine = _is_same_machine(manifest)
+    tolerance = 0.0 if same_machine else TOLERANCE
     album = Album(folder / "index.html", partial(_playable, folder, record.rounds[0]))
     rows: list[EpisodeReplay] = []
     for played in record.rounds:
@@ -118,7 +121,7 @@ def replay_session(
                 env,
                 checkpoints={} if ego is None else {ego.checkpoint_sha256: folder / ego.file_name},
             )
-            if same_machine and played.episodes and team.description() != played.team:
+            if played.episodes and not _agree(team.description(), played.team, tolerance):
                 raise IntegrityError(f"{folder}: the log of {played.name} names another team than its configuration")
             for index, episode in enumerate(played.episodes):
                 progress(len(rows), f"{played.name}, episode {index + 1}")
@@ -131,7 +134,6 @@ def replay_session(
     if not rows:
         raise InputError(f"{folder} has no episode to play again: it was interrupted before its first one ended")
     n_planned = sum(played.config.episodes for played in record.rounds)
-    tolerance = 0.0 if same_machine else TOLERANCE
     files = compare_shown_files(
         folder,
         record,
@@ -142,6 +144,17 @@ def replay_session(
         is_true=_all_hold(rows, tolerance),
     )
     return Replay(tuple(rows), n_planned, same_machine, tolerance, tuple(files))
+
+
+def _agree(a: Any, b: Any, tolerance: float) -> bool:
+    """Tell whether two plain values are equal, numbers up to a tolerance."""
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_agree(value, b[name], tolerance) for name, value in a.items())
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(_agree(one, other, tolerance) for one, other in zip(a, b, strict=True))
+    if type(a) in (int, float) and type(b) in (int, float):
+        return a == b or abs(a - b) <= tolerance
+    return a == b
 
 
 def _all_hold(episodes: Sequence[EpisodeReplay], tolerance: float) -> bool:

@@ -36,6 +36,7 @@ __all__ = [
     "episode_table",
     "read_session",
     "run_session",
+    "session_seeds",
     "trajectory_name",
 ]
 
@@ -101,6 +102,11 @@ class SessionResult:
     digest: str
 
 
+def session_seeds(rounds: Mapping[str, SessionConfig]) -> dict[str, int]:
+    """Give the seeds of a session as its manifest names them."""
+    return {f"seed of {name}": config.seed for name, config in rounds.items()}
+
+
 def run_session(
     rounds: Mapping[str, SessionConfig],
     folder: Path,
@@ -130,7 +136,7 @@ def run_session(
         with closing(make_environment(config)) as env:
             rehearse(config, env, make_team(config, env, checkpoints=checkpoints))
     settings = {"rounds": [{"name": name, **config.model_dump(mode="json")} for name, config in rounds.items()]}
-    seeds = {f"seed of {name}": config.seed for name, config in rounds.items()}
+    seeds = session_seeds(rounds)
     starts = accumulate((config.episodes for config in rounds.values()), initial=0)
     played_before = dict(zip(rounds, starts, strict=False))
     with RunWriter(folder, system="chamber", kind=SESSION_KIND, config=settings, seeds=seeds) as run:

@@ -48,13 +48,14 @@ def forge(
     data: Callable[[bytes], bytes | None] = lambda data: data,
     team: Fields | None = None,
     summary: Fields | None = None,
+    seeds: Fields | None = None,
     is_finished: bool = True,
     files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Path:
     """Write the session again with the real writer, with one thing changed, so that the folder verifies."""
     manifest = read_manifest(honest)
     settings = {"rounds": [config(dict(round_)) for round_ in manifest["config"]["rounds"]]}
-    run = RunWriter(folder, system="chamber", kind="session", config=settings, seeds=manifest["seeds"])
+    run = RunWriter(folder, system="chamber", kind="session", config=settings, seeds=seeds or manifest["seeds"])
     for event in read_events(honest):
         fields = json.loads(json.dumps(dict(event.fields)))
         if event.kind == "team":
@@ -152,6 +153,25 @@ def test_an_interrupted_session_holds_with_the_episodes_it_has(honest: Path, tmp
 def test_another_team_than_the_configuration_gives_is_refused(honest: Path, tmp_path: Path):
     with pytest.raises(IntegrityError, match="names another team"):
         replay_session(forge(honest, tmp_path / "lie", team={"ego": {"name": "brilliant", "parameters": {}}}))
+
+
+def test_another_team_is_refused_also_where_another_machine_is_claimed(
+    honest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    there = environment()
+    versions = {**there["versions"], "numpy": "1.0"}
+    monkeypatch.setattr("ripieno.run.environment", lambda: {**there, "versions": versions})
+    held = forge(honest, tmp_path / "held")
+    lie = forge(honest, tmp_path / "lie", team={"ego": {"name": "brilliant", "parameters": {}}})
+    monkeypatch.undo()
+    assert not replay_session(held).same_machine
+    with pytest.raises(IntegrityError, match="names another team"):
+        replay_session(lie)
+
+
+def test_other_seeds_than_the_configuration_has_are_refused(honest: Path, tmp_path: Path):
+    with pytest.raises(IntegrityError, match="the seeds in run.json are not those of the configuration"):
+        replay_session(forge(honest, tmp_path / "lie", seeds={"seed of push": 99}))
 
 
 def test_a_summary_that_does_not_fit_the_log_is_refused(honest: Path, tmp_path: Path):
