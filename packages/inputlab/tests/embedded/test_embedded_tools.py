@@ -354,6 +354,12 @@ def test_arithmetic_agrees_with_python(expression: str) -> None:
         assert evaluate(expression) == pytest.approx(float(eval(expression)))
 
 
+@pytest.mark.parametrize("expression", ["6-09", "007", "029 * 2", "1.5 + 01"])
+def test_whole_numbers_with_leading_zeros_are_refused_as_by_python(tools: RetailTools, expression: str) -> None:
+    assert refused(tools, "calculate", expression=expression) == "Invalid expression"
+    assert [evaluate(text) for text in ("0", "00", "07.5", "0.5", "10")] == [0, 0, 7.5, 0.5, 10]
+
+
 @pytest.mark.parametrize("expression", ["2 ** 3a", "import os", "1e5", "x", "1,000", "__name__"])
 def test_other_characters_are_refused(tools: RetailTools, expression: str) -> None:
     assert refused(tools, "calculate", expression=expression) == "Invalid characters in expression"

@@ -101,4 +101,8 @@ class _Parser:
             return value
         if not mark or mark in {")", "*", "/"}:
             raise ValueError("Invalid expression")
-        return float(mark) if "." in mark else int(mark)
+        if "." in mark:
+            return float(mark)
+        if mark.startswith("0") and mark.strip("0"):  # Python refuses such whole numbers, and with it tau2
+            raise ValueError("Invalid expression")
+        return int(mark)
