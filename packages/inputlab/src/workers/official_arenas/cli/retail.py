@@ -38,7 +38,7 @@ def retail() -> None:
     type=click.Path(path_type=Path),
     multiple=True,
     help="A change of your own: a text file that is added to the agent's instruction. Given together with the three "
-    "options below, all of them make one treatment; each can be given once.",
+    "options below, all of them are one treatment; each can be given once.",
 )
 @click.option(
     "--replace-instruction",
