@@ -170,7 +170,7 @@ def test_another_team_is_refused_also_where_another_machine_is_claimed(
 
 
 def test_other_seeds_than_the_configuration_has_are_refused(honest: Path, tmp_path: Path):
-    with pytest.raises(IntegrityError, match="the seeds in run.json are not those of the configuration"):
+    with pytest.raises(IntegrityError, match=r"the seeds in run\.json are not those of the configuration"):
         replay_session(forge(honest, tmp_path / "lie", seeds={"seed of push": 99}))
 
 
