@@ -2,7 +2,7 @@
 
 A task is written once for ``num_envs`` copies: everything it reads and gives has that leading axis. A single
 environment (``num_envs=1``) keeps the axis in its observation leaves, which are then of shape ``(1, k)``, and gives
-reward and flags as plain numbers, as Gymnasium wants them.
+reward and flags as plain numbers, as Gymnasium wants them. (State vectors that a wrapper adds are flat there.)
 
 A task of your own derives from `RigTaskEnv` and writes the methods below that are abstract; the how-to *Bring your own
 arm task* does it from the scene to a recorded run.

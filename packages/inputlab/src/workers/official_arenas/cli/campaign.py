@@ -103,6 +103,7 @@ def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
     Example:
       agentinputlab campaign doctor plan.yaml
     """
+    from workers.official_arenas.campaign.endpoints import key_problems
     from workers.official_arenas.campaign.preflight import preflight
     from workers.official_arenas.cli._errors import answered
     from workers.official_arenas.cli._show import EXIT_NOT_READY, print_preflight
@@ -112,6 +113,8 @@ def doctor(ctx: click.Context, plan_file: Path, as_json: bool) -> None:
         found = preflight(plan)
         print_preflight(plan, found, as_json=as_json)
         if found.is_ready:
+            for problem in key_problems(plan):
+                click.echo(f"Needed to start: {problem}", err=True)
             when = "Ready, once the model server answers: it was not asked." if found.spends else "Ready."
             click.echo(f"{when} Start it with: agentinputlab campaign run {plan_file} --out FOLDER --execute", err=True)
         ctx.exit(0 if found.is_ready else EXIT_NOT_READY)
