@@ -118,6 +118,17 @@ def test_a_key_that_is_missing_is_said_with_the_cost_and_not_of_a_complete_folde
     assert (again.exit_code, "nothing was run again" in again.stdout) == (0, True)
 
 
+def test_the_doctor_of_a_plan_says_which_key_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHOP_KEY", raising=False)
+    args = {"api_base": "http://127.0.0.1:9/v1", "api_key_env": "SHOP_KEY"}
+    agent = {"backend": "openai", "model": "m", "args": args}
+    plan = {"arena": "embedded", "tasks": 1, "treatments": [TREATMENT], "slots": [{"name": "local", "agent": agent}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = invoke("campaign", "doctor", tmp_path / "plan.json")
+    assert done.exit_code == 0
+    assert "Needed to start: slot local: api_key_env names the variable SHOP_KEY" in done.stderr
+
+
 def test_a_key_that_was_typed_in_place_of_its_variable_is_not_repeated() -> None:
     (problem,) = silent_endpoints(plan_of("http://127.0.0.1:9/v1", api_key_env=KEY))
     assert "not set or empty" in problem
