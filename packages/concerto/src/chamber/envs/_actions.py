@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chamber.errors import ActionError
 from chamber.sim._extremes import extremes
 
-__all__ = ["checked_actions"]
+__all__ = ["checked_actions", "require_action_like"]
 
 FloatArray = NDArray[np.float64]
 
@@ -57,6 +57,33 @@ def checked_actions(
             was_clipped[uid] = np.zeros(num_envs, dtype=bool)
         checked[uid] = value
     return checked, was_clipped
+
+
+def require_action_like(held: object, value: object, uid: str) -> None:
+    """Refuse what could not take the place of an action that was taken before.
+
+    Args:
+        held: the action that was taken, of any shape.
+        value: what is submitted now: as many numbers in the same shape; a single copy may have an axis of its own.
+        uid: the robot.
+
+    Raises:
+        ActionError: (a ValueError) ``value`` has another shape, is not numbers, or a component is not finite.
+    """
+    array, expected = _as_array(_on_host(value), uid), np.shape(_on_host(held))
+    if _in_copies(array.shape) != _in_copies(expected):
+        raise ActionError(f"action of {uid!r} must have shape {expected}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ActionError(f"action of {uid!r} must be finite, got {array.tolist()}")
+
+
+def _in_copies(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (1, *shape) if len(shape) == 1 else shape
+
+
+def _on_host(value: Any) -> Any:
+    """Give a tensor without its gradient in the memory of the host, and anything else as it is."""
+    return value.detach().cpu() if hasattr(value, "detach") else value
 
 
 def _what_is_wrong_with_the_uids(action: Mapping[str, Any], widths: Mapping[str, int]) -> str:

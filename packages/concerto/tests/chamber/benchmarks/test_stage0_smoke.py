@@ -24,6 +24,7 @@ from chamber.benchmarks.stage0_smoke_adapter import _Stage0TrainingAdapter, make
 from chamber.comm import FixedFormatCommChannel
 from chamber.envs import ChamberEnvCompatibilityError
 from chamber.envs._sapien_compat import load_agent_with_bare_uids, patch_sapien_urdf_no_visual_material
+from chamber.errors import ActionError
 from chamber.sim.robots import robot_model
 
 UIDS = ("panda_wristcam", "fetch", "allegro_hand_right")
@@ -125,6 +126,30 @@ def test_every_robot_moves_when_it_is_told_to(rig: Any) -> None:
         rig.step(waving(tick))
     after = rig.unwrapped.privileged_observation()["agent"]
     assert all(np.abs(after[uid]["qpos"] - before[uid]["qpos"]).max() > 0.05 for uid in UIDS)
+
+
+def test_a_refused_action_is_forgotten(rig: Any) -> None:
+    """What follows a refusal is what would have followed without it, while a robot holds and while it does not."""
+    bad = {uid: np.full(width, np.nan) for uid, width in WIDTHS.items()}
+    rig.reset(seed=0)
+    expected = [rig.step(waving(tick)) for tick in range(12)]
+    rig.reset(seed=0)
+    for tick in range(12):
+        for uid in UIDS:
+            with pytest.raises(ActionError, match=f"action of '{uid}' must be finite"):
+                rig.step({**waving(tick), uid: bad[uid]})
+        assert is_same(rig.step(waving(tick))[0], expected[tick][0])
+
+
+@pytest.mark.parametrize("action", [None, 3])
+def test_what_is_no_action_is_refused_as_such_and_a_closed_rig_says_that_it_is_closed(action: Any) -> None:
+    env: Any = make_stage0_env()
+    env.reset(seed=0)
+    with pytest.raises(ActionError, match="takes a mapping from uid to action"):
+        env.step(action)
+    env.close()
+    with pytest.raises(gym.error.ClosedEnvironmentError):
+        env.step(action)
 
 
 def test_robots_do_not_disturb_each_other(rig: Any) -> None:

@@ -19,6 +19,7 @@ from chamber.envs import (
     Stage0StateSynthesizer,
     TextureFilterObsWrapper,
 )
+from chamber.errors import ActionError
 
 
 class ScriptedEnv(gym.Env[Any, Any]):
@@ -183,6 +184,20 @@ class TestActionRepeat:
         assert int(inner.received[1]["a"]) == 7
         env.step({"b": 3})
         assert "a" not in inner.received[2]
+
+    @pytest.mark.parametrize(
+        ("value", "said"), [([np.nan], "finite"), ([1.0, 2.0], r"shape \(1,\), got \(2,\)"), (["1"], "numbers")]
+    )
+    def test_an_action_that_would_be_ignored_must_still_be_one(self, value: Any, said: str):
+        inner = ScriptedEnv({}, spaces.Dict({}))
+        env = PerAgentActionRepeatWrapper(inner, {"a": 3})
+        env.step({"a": [1.0], "b": [1.0]})
+        for _ in range(5):
+            with pytest.raises(ActionError, match=f"action of 'a' must .*{said}"):
+                env.step({"a": value, "b": [2.0]})
+        for number in (2.0, 3.0, 4.0):
+            env.step({"a": np.array([number]), "b": [number]})
+        assert [float(action["a"][0]) for action in inner.received] == [1.0, 1.0, 1.0, 4.0]
 
 
 class TestTextureFilter:
