@@ -418,9 +418,14 @@ def _arm_joints(who: str, state: ArmState, arm: ArmModel) -> tuple[FloatArray, F
 
 def _finite(name: str, value: ArrayLike) -> FloatArray:
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+        given = np.asarray(value)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be numbers: {error}") from None
+    if given.dtype.kind not in "biuf":  # NumPy would drop imaginary parts and read texts
+        raise ValueError(f"{name} must be numbers: got {type(value).__name__} of {given.dtype}")
+    if np.ma.is_masked(value):  # a sensor that gave nothing; beneath the mask lie numbers that nobody measured
+        raise ValueError(f"{name} must be numbers: entries are masked")
+    array = np.array(given, dtype=np.float64)
     if array.ndim == 0 or not np.isfinite(array).all():
         raise ValueError(f"{name} must be a finite vector, got {array.tolist()}")
     return array

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chamber.errors import ActionError
 from chamber.sim._extremes import extremes
 
-__all__ = ["checked_actions", "require_action_like"]
+__all__ = ["checked_actions", "read_numbers", "require_action_like"]
 
 FloatArray = NDArray[np.float64]
 
@@ -94,12 +94,26 @@ def _what_is_wrong_with_the_uids(action: Mapping[str, Any], widths: Mapping[str,
     return f"step() action has unknown uid {unknown!r}; the robots are {sorted(widths)}"
 
 
-def _as_array(value: object, uid: str) -> FloatArray:
-    """Give an array of its own; a text, a complex number or a date is no action, though NumPy would convert it."""
+def read_numbers(value: object) -> FloatArray:
+    """Give an array of its own; what NumPy would convert without being a real number is refused.
+
+    Raises:
+        TypeError: it is a text, a complex number, a date or rows of different lengths, or entries are masked; the
+            message is what it is.
+    """
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):  # rows of different lengths
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "biuf":
-        raise ActionError(f"action of {uid!r} must be numbers, got {type(value).__name__} of {array.dtype}")
+        raise TypeError(f"{type(value).__name__} of {array.dtype}")
+    if np.ma.is_masked(value):  # asarray gives what lies beneath the mask
+        raise TypeError(f"{type(value).__name__} with masked entries")
     return np.array(array, dtype=np.float64)
+
+
+def _as_array(value: object, uid: str) -> FloatArray:
+    try:
+        return read_numbers(value)
+    except TypeError as error:
+        raise ActionError(f"action of {uid!r} must be numbers, got {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -328,6 +329,31 @@ def test_what_is_not_finite_is_refused_by_name(safety: ArmSafety, bad: float) ->
         safety.step(np.zeros(8), ArmState(qpos, np.zeros(9)), _state())
     with pytest.raises(ValueError, match="qvel of the partner must be a finite vector"):
         safety.step(np.zeros(8), _state(), ArmState(READY, qvel))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda values: np.ma.masked_all(values.shape),
+        lambda values: np.ma.masked_equal(values, values[1]),
+        lambda values: values.astype(complex),
+        lambda values: list(map(str, values)),
+        lambda values: np.array(list(map(str, values)), dtype=object),
+    ],
+)
+def test_what_is_no_measured_number_is_no_state_and_no_action(safety: ArmSafety, read: Any) -> None:
+    with pytest.raises(ValueError, match="qpos of the ego must be numbers"):
+        safety.step(np.zeros(8), ArmState(read(READY), np.zeros(9)), _state())
+    with pytest.raises(ValueError, match="qvel of the partner must be numbers"):
+        safety.step(np.zeros(8), _state(), ArmState(READY, read(np.zeros(9))))
+    with pytest.raises(ValueError, match="action must be numbers"):
+        safety.step(read(np.zeros(8)), _state(), _state())
+
+
+def test_a_masked_array_that_hides_nothing_is_a_state(safety: ArmSafety) -> None:
+    plain = safety.step(np.zeros(8), ArmState(READY, np.zeros(9)), _state())
+    masked = safety.step(np.zeros(8), ArmState(np.ma.array(READY), np.zeros(9)), _state())
+    assert np.array_equal(masked.action, plain.action)
 
 
 def test_wrong_shapes_and_settings_are_refused_by_name(safety: ArmSafety, ego: ArmModel, partner: ArmModel) -> None:

@@ -107,6 +107,8 @@ def test_a_uid_that_is_no_text_is_named(pair: Any):
         np.zeros((2, 8), dtype=[("a", float)]),
         np.full((2, 8), None),
         [[1.0], [2.0, 3.0]],
+        np.ma.masked_all((2, 8)),
+        np.ma.masked_equal(np.eye(2, 8), 1.0),
     ],
 )
 def test_what_numpy_would_quietly_make_a_number_of_is_no_action(pair: Any, value: Any):
