@@ -10,7 +10,6 @@ The defaults are placeholders; a pre-registered study brings its own numbers.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -20,7 +19,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from chamber.envs._actions import read_numbers
 from chamber.envs._closing import RefusesWhenClosed
+from chamber.envs._copies import chosen_copies
 from chamber.envs._handover_rules import (
     FailureMode,
     PlacementOutcome,
@@ -28,6 +29,7 @@ from chamber.envs._handover_rules import (
     evaluate_handover_place_success,
     resolve_placement,
 )
+from chamber.envs._integers import require_integer
 from chamber.envs._spaces import Observation
 from ripieno.randomness import derive_substream
 
@@ -214,7 +216,7 @@ class HandoverPlaceEnv(RefusesWhenClosed[Observation, FloatArray]):
         if condition_id not in _CONDITIONS:
             raise KeyError(f"unknown handover condition {condition_id!r}; known: {', '.join(sorted(_CONDITIONS))}")
         self.condition = _CONDITIONS[condition_id]
-        self.root_seed = _seed("root_seed", root_seed)
+        self.root_seed = require_integer("root_seed", root_seed, at_least=0)
         self.presenter_ablated = presenter_ablated
         self.follow_reorientation = follow_reorientation
         self._limits = {
@@ -267,14 +269,15 @@ class HandoverPlaceEnv(RefusesWhenClosed[Observation, FloatArray]):
 
         Args:
             seed: number of the episode, see the class.
-            options: unused.
+            options: nothing, or ``env_idx`` with the one copy there is.
 
         Raises:
-            ValueError: the seed is negative.
+            ValueError: the seed is no integer >= 0, or there is another option.
             gymnasium.error.ClosedEnvironmentError: it was closed.
         """
         self._require_open("reset")
-        episode = self._next_seed if seed is None else _seed("seed", seed)
+        chosen_copies(options, num_envs=1)
+        episode = self._next_seed if seed is None else require_integer("seed", seed, at_least=0)
         self._next_seed = episode + 1
         run = f".run.{self.root_seed}" if self.root_seed else ""
         self.np_random = derive_substream(f"{_SUBSTREAM}{run}", root_seed=episode).default_rng()
@@ -368,15 +371,11 @@ def make_handover_place_env(
     return HandoverPlaceEnv(condition_id=condition_id, root_seed=root_seed, **parameters)
 
 
-def _seed(name: str, value: int) -> int:
-    seed = operator.index(value)
-    if seed < 0:
-        raise ValueError(f"{name} must be >= 0, got {seed}")
-    return seed
-
-
 def _vector(name: str, value: ArrayLike, length: int) -> FloatArray:
-    vector = np.array(value, dtype=np.float64)
+    try:
+        vector = read_numbers(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be {length} finite numbers, got {error}") from None
     if vector.shape != (length,) or not np.isfinite(vector).all():
         raise ValueError(f"{name} must be {length} finite numbers, got {vector.tolist()}")
     return vector

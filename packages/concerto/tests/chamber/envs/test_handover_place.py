@@ -437,3 +437,25 @@ class TestRefusals:
     def test_a_negative_budget_is_no_time_at_all(self):
         env = make_handover_place_env(regrasp_budget_s=-0.07, regrasp_duration_s=0.0)
         assert played(env, [0.0, 0.0, 30.0, 0.0], [0.0, 0.0, 0.0, 1.0])["regrasp_budget_blocked"]
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize("seed", [True, 1.0, "1", -1, [1]])
+    def test_a_seed_that_is_no_whole_number(self, seed: Any):
+        with pytest.raises(ValueError, match=r"^seed must be"):
+            make_handover_place_env().reset(seed=seed)
+        with pytest.raises(ValueError, match=r"^root_seed must be"):
+            make_handover_place_env(root_seed=seed)
+
+    @pytest.mark.parametrize("options", [{"x": 1}, 5, []])
+    def test_an_option_that_nobody_knows(self, options: Any):
+        with pytest.raises(ValueError, match=r"reset\(\)"):
+            make_handover_place_env().reset(seed=0, options=options)
+
+    @pytest.mark.parametrize("action", [np.ma.masked_all(4), np.zeros(4, dtype=complex), ["1"] * 4, {}, None])
+    def test_an_action_that_is_no_vector_of_numbers_is_not_taken(self, action: Any):
+        env = make_handover_place_env()
+        env.reset(seed=0)
+        with pytest.raises(ValueError, match="action of the presenter must be 4 finite numbers"):
+            env.step(action)
+        env.step(np.zeros(4))
