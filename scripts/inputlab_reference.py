@@ -71,8 +71,8 @@ chain with its own error, and nothing is left half done.
 
 The release `own.text` belongs to no paper. It adds your text to the instruction or to the context, or puts it in their
 place, the same on every task; it asks no model. `agentinputlab retail run --append-instruction FILE` (also
-`--replace-instruction`, `--add-context` and `--replace-context`) makes it from files; a plan names it like any other
-release:
+`--replace-instruction`, `--add-context` and `--replace-context`; given together they are one treatment) makes it from
+files; a plan names it like any other release:
 
 ```yaml
 treatments:

@@ -211,7 +211,7 @@ def test_changes_of_ones_own_make_one_treatment_and_the_help_says_so(tmp_path: P
     assert result.exit_code == 0, result.stderr
     (treatment,) = json.loads((tmp_path / "out/plan.json").read_text())["treatments"]
     assert treatment["members"][0]["parameters"] == {"append_instruction": "a", "add_context": "b"}
-    assert "make one treatment" in " ".join(invoke("retail", "run", "--help").stdout.split())
+    assert "are one treatment" in " ".join(invoke("retail", "run", "--help").stdout.split())
 
 
 def test_a_run_for_report_needs_the_test_split_durable_receipts_and_all_tasks(tmp_path: Path) -> None:

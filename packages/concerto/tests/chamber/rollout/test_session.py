@@ -22,7 +22,7 @@ from chamber.rollout.guard import Guard
 from chamber.rollout.page import headline, render_session_page
 from chamber.rollout.references import reference, reference_tasks
 from chamber.rollout.replay import TOLERANCE, replay_session
-from chamber.rollout.session import read_session, run_session
+from chamber.rollout.session import read_session, run_session, session_seeds
 from ripieno.errors import InputError, IntegrityError
 from ripieno.run import RunWriter
 from ripieno.verify import verify
@@ -75,7 +75,8 @@ def _written_by_a_liar(push: Path, folder: Path, *, change: float) -> None:
     """A folder that verifies, because the liar wrote it with the real writer, around a changed trajectory."""
     (record,) = read_session(push).rounds
     config = {"rounds": [{"name": "push", **record.config.model_dump(mode="json")}]}
-    with RunWriter(folder, system="chamber", kind="session", config=config) as run:
+    seeds = session_seeds({"push": record.config})
+    with RunWriter(folder, system="chamber", kind="session", config=config, seeds=seeds) as run:
         run.event("team", round="push", team=record.team)
         for episode in record.episodes:
             name = f"trajectories/push/{episode['episode_idx']:04d}.npz"
@@ -118,7 +119,8 @@ def run_environment() -> dict:
 def test_a_trajectory_that_is_not_the_logged_one_is_named(push: Path, tmp_path: Path):
     (record,) = read_session(push).rounds
     config = {"rounds": [{"name": "push", **record.config.model_dump(mode="json")}]}
-    with RunWriter(tmp_path / "swap", system="chamber", kind="session", config=config) as run:
+    seeds = session_seeds({"push": record.config})
+    with RunWriter(tmp_path / "swap", system="chamber", kind="session", config=config, seeds=seeds) as run:
         run.event("team", round="push", team=record.team)
         for episode in record.episodes:
             run.artifact(

@@ -70,14 +70,17 @@ def read_text_file(path: Path) -> str:
     """Read a text file.
 
     Raises:
-        ValidationError: it is too long or not UTF-8.
-        IntegrityError: it is no regular file.
+        ValidationError: it is no regular file, too long or not UTF-8.
         OSError: it cannot be read.
     """
+    from ripieno.errors import IntegrityError
     from ripieno.files import open_regular
 
-    with open_regular(path) as stream:
-        data = stream.read(MAX_INPUT_BYTES + 1) or b""
+    try:
+        with open_regular(path) as stream:
+            data = stream.read(MAX_INPUT_BYTES + 1) or b""
+    except IntegrityError as error:  # of a file that somebody names, not of evidence
+        raise ValidationError(str(error)) from error
     if len(data) > MAX_INPUT_BYTES:
         raise ValidationError(f"file {path} is larger than {MAX_INPUT_BYTES} bytes")
     try:

@@ -119,7 +119,7 @@ def check_arena(
         >>> from workers.official_arenas.providers.fixture import factory
         >>> findings = check_arena(factory, limit=2)
         >>> findings[0]
-        Finding(check='identities_are_fixed', ok=True, hint='', problem='')
+        Finding(check='identities_are_fixed', ok=True, hint='', problem='', note='')
     """
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
